@@ -1,0 +1,62 @@
+# The whole contributor interface. `make test` works from a fresh clone: it installs, fetches the brokers, and tests.
+
+VENV := .venv
+STAMP := $(VENV)/.installed
+PYTEST_ARGS ?=
+
+.PHONY: help install jars demo test bench lint clean distclean check-python check-java
+
+help:
+	@echo "make install   a virtual environment in $(VENV) with everything in it"
+	@echo "make demo      two clusters on this machine and a mirror between them"
+	@echo "make test      all tests; PYTEST_ARGS=\"-k wire\" for some of them"
+	@echo "make bench     throughput and latency beside MirrorMaker 2"
+	@echo "make lint      ruff and mypy"
+	@echo "make jars      fetch the Kafka brokers that demo, test and bench use (once, 55 MB)"
+	@echo "make clean     remove caches; make distclean removes $(VENV) too"
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml | check-python check-java
+	@test -x $(VENV)/bin/python || $$($(FIND_PYTHON)) -m venv $(VENV)
+	@echo "installing into $(VENV) (PySpark alone takes 490 MB: this can take minutes the first time)"
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $@
+
+jars: install
+	@$(VENV)/bin/python -m sparkmirror.local
+
+demo: install
+	@$(VENV)/bin/sparkmirror demo
+
+test: jars
+	@$(VENV)/bin/python -m pytest -v --tb=short --durations=10 $(PYTEST_ARGS)
+
+bench: jars
+	@$(VENV)/bin/python -m bench
+
+lint: install
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/mypy
+
+clean:
+	@rm -rf build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find sparkmirror tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean
+	@rm -rf $(VENV)
+
+# Prints the newest Python that is new enough, or nothing. A name on the PATH may be a shim that does not run.
+FIND_PYTHON = for python in python3.13 python3.12 python3.11 python3; do \
+	$$python -c "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))" >/dev/null 2>&1 \
+	&& { echo $$python; break; }; done
+
+check-python:
+	@test -x $(VENV)/bin/python || test -n "$$($(FIND_PYTHON))" \
+	|| { echo "sparkmirror: python 3.11 or newer with venv is missing (apt install python3 python3-venv)" >&2; exit 1; }
+
+check-java:
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	version=$$("$$java" -version 2>&1 | sed -n "s/.*version \"\(1\.\)\{0,1\}\([0-9][0-9]*\).*/\2/p" | head -n 1); \
+	test "$${version:-0}" -ge 17 \
+	|| { echo "sparkmirror: java 17 or newer is missing, found $${version:-none} (apt install openjdk-17-jre-headless)" >&2; exit 1; }

@@ -1,0 +1,115 @@
+"""The one door to Kafka."""
+
+from sparkmirror.clusters.client import ClusterClient
+from sparkmirror.clusters.connection import Address, Buffer, Connection, connect
+from sparkmirror.clusters.error_codes import is_retriable, name_of
+from sparkmirror.clusters.fetch import (
+    FETCH_API,
+    FETCH_BY_ID,
+    FETCH_BY_NAME,
+    FetchAnswer,
+    FetchedPartition,
+    FetchLimits,
+    encode_fetch,
+    parse_fetch,
+)
+from sparkmirror.clusters.lane import Lane, Reply
+from sparkmirror.clusters.log import LogReader, append_records, read_raw, read_to_end
+from sparkmirror.clusters.metadata import (
+    METADATA_API,
+    METADATA_VERSIONS,
+    ClusterView,
+    Leader,
+    TopicView,
+    metadata_request,
+    read_metadata,
+)
+from sparkmirror.clusters.offsets import (
+    EARLIEST,
+    LATEST,
+    leader_epoch_request,
+    list_offsets,
+    list_offsets_request,
+    partition_ends,
+)
+from sparkmirror.clusters.produce import (
+    PRODUCE_API,
+    PRODUCE_BY_ID,
+    PRODUCE_BY_NAME,
+    ProducedPartition,
+    encode_produce,
+    parse_produce,
+)
+from sparkmirror.clusters.producers import (
+    describe_flow_request,
+    describe_producers,
+    fence,
+    find_coordinator_request,
+    flow_producer,
+    raise_producer_epoch,
+)
+from sparkmirror.clusters.topics import (
+    ConfigEntry,
+    NewTopic,
+    create_topics,
+    describe_configs_request,
+    describe_topic_configs,
+    extend_topics,
+    read_topic_configs,
+)
+
+__all__ = [
+    "EARLIEST",
+    "FETCH_API",
+    "FETCH_BY_ID",
+    "FETCH_BY_NAME",
+    "LATEST",
+    "METADATA_API",
+    "METADATA_VERSIONS",
+    "PRODUCE_API",
+    "PRODUCE_BY_ID",
+    "PRODUCE_BY_NAME",
+    "Address",
+    "Buffer",
+    "ClusterClient",
+    "ClusterView",
+    "ConfigEntry",
+    "Connection",
+    "FetchAnswer",
+    "FetchLimits",
+    "FetchedPartition",
+    "Lane",
+    "Leader",
+    "LogReader",
+    "NewTopic",
+    "ProducedPartition",
+    "Reply",
+    "TopicView",
+    "append_records",
+    "connect",
+    "create_topics",
+    "describe_configs_request",
+    "describe_flow_request",
+    "describe_producers",
+    "describe_topic_configs",
+    "encode_fetch",
+    "encode_produce",
+    "extend_topics",
+    "fence",
+    "find_coordinator_request",
+    "flow_producer",
+    "is_retriable",
+    "leader_epoch_request",
+    "list_offsets",
+    "list_offsets_request",
+    "metadata_request",
+    "name_of",
+    "parse_fetch",
+    "parse_produce",
+    "partition_ends",
+    "raise_producer_epoch",
+    "read_metadata",
+    "read_raw",
+    "read_to_end",
+    "read_topic_configs",
+]

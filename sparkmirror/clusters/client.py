@@ -1,0 +1,168 @@
+"""The blocking client of the driver: finds brokers, leaders and coordinators, asks, and asks again where that may help."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, TypeVar
+
+from kafka.protocol.metadata import FindCoordinatorRequest
+
+from sparkmirror.clusters.connection import Address, Connection, connect
+from sparkmirror.clusters.error_codes import is_retriable, name_of
+from sparkmirror.clusters.metadata import METADATA_API, METADATA_VERSIONS, ClusterView, metadata_request, read_metadata
+from sparkmirror.config import ClusterSettings
+from sparkmirror.errors import BrokerRefused, ClusterUnreachable, ConnectionLost
+from sparkmirror.model import TopicPartition
+
+__all__ = ["ClusterClient"]
+
+T = TypeVar("T")
+
+CONNECT_TIMEOUT_S = 5.0
+REQUEST_TIMEOUT_S = 30.0
+BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.05, 1.0
+COORDINATOR_API = 10
+
+
+class ClusterClient:
+    """One cluster as the driver sees it. Safe to share between threads; one request at a time per broker."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        self.alias = settings.alias
+        self._settings = settings
+        self._bootstrap = [Address(host, port) for host, port in settings.bootstrap_servers]
+        self._brokers: dict[int, Address] = {}
+        self._connections: dict[Address, Connection] = {}
+        self._locks: dict[Address, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    # --- asking one broker -------------------------------------------------------------------------------------
+
+    def ask(self, address: Address, build: Callable[[Connection], Any], *, timeout_s: float = REQUEST_TIMEOUT_S) -> Any:
+        """The answer of the broker at `address` to the request that `build` makes for its versions."""
+        return self.talk(address, lambda connection: connection.call(build(connection), timeout_s=timeout_s))
+
+    def talk(self, address: Address, action: Callable[[Connection], T]) -> T:
+        """Runs `action` alone on the connection to a broker, which is made when there is none."""
+        with self._lock:
+            lock = self._locks.setdefault(address, threading.Lock())
+        with lock:
+            connection = self._connections.get(address)
+            if connection is None:
+                connection = self._connections[address] = self.dial(address)
+            try:
+                return action(connection)
+            except ConnectionLost:
+                self._connections.pop(address, None)
+                raise
+
+    def dial(self, address: Address) -> Connection:
+        """A new connection of the caller's own."""
+        return connect(address, alias=self.alias, security=self._settings.security, timeout_s=CONNECT_TIMEOUT_S)
+
+    def ask_node(self, node: int, build: Callable[[Connection], Any], *, timeout_s: float = REQUEST_TIMEOUT_S) -> Any:
+        """The answer of the broker with this node id."""
+        return self.ask(self.address_of(node), build, timeout_s=timeout_s)
+
+    def address_of(self, node: int) -> Address:
+        """Where a broker listens."""
+        address = self._brokers.get(node)
+        if address is None:
+            self.view(())
+            address = self._brokers.get(node)
+        if address is None:
+            raise ClusterUnreachable(f"cluster {self.alias}: broker {node} is not in the metadata")
+        return address
+
+    def ask_any(self, build: Callable[[Connection], Any], *, timeout_s: float = REQUEST_TIMEOUT_S) -> Any:
+        """The answer of whichever broker answers first in turn; names every address that did not."""
+        failures: list[str] = []
+        for address in dict.fromkeys([*self._brokers.values(), *self._bootstrap]):
+            try:
+                return self.ask(address, build, timeout_s=timeout_s)
+            except (ClusterUnreachable, ConnectionLost) as error:
+                failures.append(error.message)
+        raise ClusterUnreachable(
+            f"cluster {self.alias} is unreachable: " + "; ".join(failures),
+            hint=f"check {self.alias}.bootstrap.servers and that a broker listens there",
+        )
+
+    # --- metadata ----------------------------------------------------------------------------------------------
+
+    def view(self, topics: Collection[str] | None) -> ClusterView:
+        """Fresh metadata of the named topics (None: all)."""
+        low, high = METADATA_VERSIONS
+        answer = self.ask_any(
+            lambda c: metadata_request(topics, c.version(METADATA_API, lowest=low, highest=high)),
+            timeout_s=REQUEST_TIMEOUT_S,
+        )
+        view = read_metadata(answer)
+        self._brokers = dict(view.brokers)
+        return view
+
+    def leader_node(self, partition: TopicPartition) -> int:
+        """The node that leads a partition; waits through an election."""
+
+        def look() -> int:
+            leader = self.view([partition.topic]).leader(partition)
+            if leader is None:
+                raise _refused(f"{self.alias}: {partition} has no leader", 5)
+            return leader.node
+
+        return self.retry(look)
+
+    def coordinator(self, key: str, *, transactional: bool) -> int:
+        """The node that coordinates a group or a transactional id."""
+
+        def look() -> int:
+            answer = self.ask_any(
+                lambda c: FindCoordinatorRequest(
+                    version=c.version(COORDINATOR_API, lowest=1, highest=2), key=key, key_type=int(transactional)
+                )
+            )
+            self.check(answer.error_code, f"coordinator of {key}")
+            self._brokers.setdefault(answer.node_id, Address(answer.host, answer.port))
+            return int(answer.node_id)
+
+        return self.retry(look)
+
+    # --- trying again ------------------------------------------------------------------------------------------
+
+    def check(self, code: int, what: str) -> None:
+        """Raises for any error code but 0."""
+        if code:
+            raise _refused(f"cluster {self.alias}: {what}: {name_of(code)}", code)
+
+    def retry(self, action: Callable[[], T], *, timeout_s: float = REQUEST_TIMEOUT_S) -> T:
+        """`action` until it succeeds, fails for good, or `timeout_s` has passed."""
+        deadline, pause = time.monotonic() + timeout_s, BACKOFF_FIRST_S
+        while True:
+            try:
+                return action()
+            except (ConnectionLost, ClusterUnreachable, BrokerRefused) as error:
+                if isinstance(error, BrokerRefused) and not is_retriable(error.error_code):
+                    raise
+                if time.monotonic() + pause > deadline:
+                    raise
+            time.sleep(pause)
+            pause = min(pause * 2, BACKOFF_MAX_S)
+
+    def close(self) -> None:
+        """Drops every connection."""
+        for connection in list(self._connections.values()):
+            connection.close()
+        self._connections.clear()
+
+
+def _refused(message: str, code: int) -> BrokerRefused:
+    return BrokerRefused(message, error_code=code)
+
+
+def by_topic(partitions: Sequence[TopicPartition]) -> dict[str, list[int]]:
+    """Partition numbers grouped by topic, in the order given."""
+    grouped: dict[str, list[int]] = {}
+    for partition in partitions:
+        grouped.setdefault(partition.topic, []).append(partition.partition)
+    return grouped

@@ -1,0 +1,159 @@
+"""Reading and appending whole records of a topic from the driver: the ledger, positions, offset syncs, recovery."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sparkmirror.clusters.client import ClusterClient
+from sparkmirror.clusters.connection import Address, Connection
+from sparkmirror.clusters.fetch import (
+    FETCH_API,
+    FETCH_BY_NAME,
+    FetchedPartition,
+    FetchLimits,
+    encode_fetch,
+    parse_fetch,
+)
+from sparkmirror.clusters.offsets import partition_ends
+from sparkmirror.clusters.produce import PRODUCE_API, PRODUCE_BY_NAME, encode_produce, parse_produce
+from sparkmirror.errors import ConnectionLost, InternalError
+from sparkmirror.model import TopicPartition
+from sparkmirror.wire import BatchView, Record, build_batch, read_batches, read_records
+
+__all__ = ["LogReader", "append_records", "read_raw", "read_to_end"]
+
+READ_BYTES = 4 << 20
+SETTLE_PAUSE_S = 0.02
+APPEND_BATCH_BYTES = 512 << 10
+REQUEST_TIMEOUT_S = 30.0
+
+
+@dataclass(slots=True)
+class RawRead:
+    """Batches as they lie in the log, with what the answer said about the partition."""
+
+    batches: list[BatchView]
+    aborted: list[tuple[int, int]] | None
+    log_start: int
+    high_watermark: int
+    last_stable: int
+
+
+def _fetch(
+    connection: Connection, partition: TopicPartition, offset: int, limits: FetchLimits
+) -> tuple[bytearray, FetchedPartition]:
+    body = encode_fetch({partition.topic: [(partition.partition, offset, -1)]}, limits)
+    timeout_s = REQUEST_TIMEOUT_S + limits.wait_ms / 1000
+    frame, at = connection.exchange(FETCH_API, FETCH_BY_NAME, [body], timeout_s=timeout_s)
+    try:
+        answer = parse_fetch(frame, at, by_id=False)
+    except (ValueError, IndexError) as error:
+        raise ConnectionLost(f"{connection.alias}: unreadable fetch answer: {error}") from error
+    return frame, answer.partitions[0]
+
+
+def read_raw(
+    client: ClusterClient, partition: TopicPartition, offset: int, *, read_committed: bool = False
+) -> RawRead:
+    """Batches from `offset` on, control batches included; waits through elections."""
+
+    def look(size: int) -> tuple[bytearray, FetchedPartition]:
+        limits = FetchLimits(0, 0, size, size, int(read_committed))
+        address = client.address_of(client.leader_node(partition))
+        frame, part = client.talk(address, lambda c: _fetch(c, partition, offset, limits))
+        if part.error != 1:
+            client.check(part.error, f"fetch of {partition} at {offset}")
+        return frame, part
+
+    frame, part = client.retry(lambda: look(READ_BYTES))
+    batches = read_batches(memoryview(frame), part.start, part.end)
+    wanted = [batch for batch in batches if batch.last_offset >= offset]
+    return RawRead(wanted, part.aborted, part.log_start, part.high_watermark, part.last_stable)
+
+
+def read_to_end(client: ClusterClient, partition: TopicPartition, offset: int = 0) -> Iterator[Record]:
+    """Every record from `offset` to the settled end: log end and high watermark equal under one leader epoch."""
+    while True:
+        high_watermark, log_end, _, log_start = partition_ends(client, partition)
+        if high_watermark == log_end:
+            break
+        time.sleep(SETTLE_PAUSE_S)
+    at = max(offset, log_start)
+    while at < log_end:
+        read = read_raw(client, partition, at)
+        for batch in read.batches:
+            if not batch.is_control:
+                yield from (record for record in read_records(batch) if record.offset >= at)
+            at = batch.last_offset + 1
+        if not read.batches:
+            time.sleep(SETTLE_PAUSE_S)
+
+
+class LogReader:
+    """Follows one partition on a connection of its own, so that its long poll holds nobody up."""
+
+    def __init__(self, client: ClusterClient, partition: TopicPartition, offset: int) -> None:
+        self.partition = partition
+        self.offset = offset
+        self._client = client
+        self._connection: Connection | None = None
+
+    def poll(self, wait_ms: int) -> list[Record]:
+        """Records that arrived, waiting up to `wait_ms` for the first."""
+        if self._connection is None:
+            address: Address = self._client.address_of(self._client.leader_node(self.partition))
+            self._connection = self._client.dial(address)
+        limits = FetchLimits(wait_ms, 1, READ_BYTES, READ_BYTES, 0)
+        try:
+            frame, part = _fetch(self._connection, self.partition, self.offset, limits)
+            self._client.check(part.error, f"fetch of {self.partition}")
+        except Exception:
+            self.close()
+            raise
+        records: list[Record] = []
+        for batch in read_batches(memoryview(frame), part.start, part.end):
+            if not batch.is_control:
+                records.extend(record for record in read_records(batch) if record.offset >= self.offset)
+            self.offset = max(self.offset, batch.last_offset + 1)
+        return records
+
+    def close(self) -> None:
+        """Drops the connection; the next poll makes a new one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def append_records(
+    client: ClusterClient, partition: TopicPartition, entries: Sequence[tuple[bytes, bytes | None]], timestamp_ms: int
+) -> None:
+    """Appends records, acked by all; may repeat them after a lost answer, so they must be harmless twice."""
+    chunk: list[Record] = []
+    size = 0
+    for key, value in entries:
+        chunk.append(Record(len(chunk), timestamp_ms, key, value, ()))
+        size += len(key) + len(value or b"") + 32
+        if size > APPEND_BATCH_BYTES:
+            _append(client, partition, chunk)
+            chunk, size = [], 0
+    if chunk:
+        _append(client, partition, chunk)
+
+
+def _append(client: ClusterClient, partition: TopicPartition, records: list[Record]) -> None:
+    batch = build_batch(records)
+    parts = encode_produce({partition.topic: [(partition.partition, batch)]})
+
+    def send() -> None:
+        address = client.address_of(client.leader_node(partition))
+        frame, at = client.talk(
+            address, lambda c: c.exchange(PRODUCE_API, PRODUCE_BY_NAME, parts, timeout_s=REQUEST_TIMEOUT_S)
+        )
+        verdicts = parse_produce(frame, at, by_id=False)
+        if len(verdicts) != 1:
+            raise InternalError(f"{partition}: one batch sent, {len(verdicts)} verdicts")
+        client.check(verdicts[0].error, f"append to {partition}")
+
+    client.retry(send)

@@ -1,0 +1,121 @@
+"""Offsets of partitions: log start, high watermark, log end, leader epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
+
+from sparkmirror.clusters.client import ClusterClient
+from sparkmirror.clusters.connection import Connection
+from sparkmirror.model import TopicPartition
+
+__all__ = ["EARLIEST", "LATEST", "leader_epoch_request", "list_offsets", "list_offsets_request", "partition_ends"]
+
+LIST_OFFSETS_API, LEADER_EPOCH_API = 2, 23
+EARLIEST, LATEST = -2, -1
+# As a debugging replica (−2) the leader answers with its log end; as a client (−1) with the high watermark (R1).
+CLIENT_REPLICA, DEBUG_REPLICA = -1, -2
+
+
+def list_offsets_request(
+    connection: Connection,
+    topics: dict[str, list[int]],
+    *,
+    timestamp: int,
+    replica: int = CLIENT_REPLICA,
+    read_committed: bool = False,
+) -> Any:
+    """Asks one leader for the offsets of some of its partitions."""
+    version = connection.version(LIST_OFFSETS_API, lowest=4, highest=6)
+    topic_type = ListOffsetsRequest.ListOffsetsTopic
+    entry = topic_type.ListOffsetsPartition
+    return ListOffsetsRequest(
+        version=version,
+        replica_id=replica,
+        isolation_level=int(read_committed),
+        topics=[
+            topic_type(
+                version=version,
+                name=name,
+                partitions=[
+                    entry(version=version, partition_index=index, current_leader_epoch=-1, timestamp=timestamp)
+                    for index in indexes
+                ],
+            )
+            for name, indexes in topics.items()
+        ],
+    )
+
+
+def list_offsets(
+    client: ClusterClient,
+    partitions: Collection[TopicPartition],
+    *,
+    timestamp: int,
+    replica: int = CLIENT_REPLICA,
+    read_committed: bool = False,
+) -> dict[TopicPartition, tuple[int, int]]:
+    """(offset, leader epoch) of each partition, asked at its leader; waits through elections."""
+
+    def look() -> dict[TopicPartition, tuple[int, int]]:
+        found: dict[TopicPartition, tuple[int, int]] = {}
+        for node, topics in _by_leader(client, partitions).items():
+            answer = client.ask_node(
+                node,
+                lambda c, topics=topics: list_offsets_request(  # type: ignore[misc]
+                    c, topics, timestamp=timestamp, replica=replica, read_committed=read_committed
+                ),
+            )
+            for topic in answer.topics:
+                for part in topic.partitions:
+                    client.check(part.error_code, f"offsets of {topic.name}-{part.partition_index}")
+                    found[TopicPartition(topic.name, part.partition_index)] = (part.offset, part.leader_epoch)
+        return found
+
+    return client.retry(look) if partitions else {}
+
+
+def partition_ends(client: ClusterClient, partition: TopicPartition) -> tuple[int, int, int, int]:
+    """High watermark, log end, leader epoch, log start of one partition, from one leader."""
+    node = client.leader_node(partition)
+    topics = {partition.topic: [partition.partition]}
+    found = []
+    for timestamp, replica in ((LATEST, DEBUG_REPLICA), (LATEST, CLIENT_REPLICA), (EARLIEST, CLIENT_REPLICA)):
+        answer = client.ask_node(
+            node,
+            lambda c, t=timestamp, r=replica: list_offsets_request(c, topics, timestamp=t, replica=r),  # type: ignore[misc]
+        )
+        part = answer.topics[0].partitions[0]
+        client.check(part.error_code, f"offsets of {partition}")
+        found.append((part.offset, part.leader_epoch))
+    (log_end, leader_epoch), (high_watermark, _), (log_start, _) = found
+    return high_watermark, log_end, leader_epoch, log_start
+
+
+def leader_epoch_request(connection: Connection, partition: TopicPartition, leader_epoch: int) -> Any:
+    """Asks the leader where the records of a leader epoch end (KIP-320)."""
+    topic_type = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+    version = connection.version(LEADER_EPOCH_API, lowest=3, highest=4)
+    wanted = topic_type.OffsetForLeaderPartition(
+        version=version, partition=partition.partition, current_leader_epoch=-1, leader_epoch=leader_epoch
+    )
+    return OffsetForLeaderEpochRequest(
+        version=version,
+        replica_id=-1,
+        topics=[topic_type(version=version, topic=partition.topic, partitions=[wanted])],
+    )
+
+
+def _by_leader(client: ClusterClient, partitions: Iterable[TopicPartition]) -> dict[int, dict[str, list[int]]]:
+    wanted = list(partitions)
+    view = client.view({p.topic for p in wanted})
+    grouped: dict[int, dict[str, list[int]]] = {}
+    for partition in wanted:
+        leader = view.leader(partition)
+        if leader is None:
+            client.check(5, f"leader of {partition}")
+            continue
+        grouped.setdefault(leader.node, {}).setdefault(partition.topic, []).append(partition.partition)
+    return grouped

@@ -1,0 +1,160 @@
+"""Producer ids, epochs and the fence: the parts of Kafka's transaction API that ownership rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from kafka.protocol.admin import DescribeProducersRequest, DescribeTransactionsRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
+from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+
+from sparkmirror.clusters.client import ClusterClient, by_topic
+from sparkmirror.clusters.connection import Connection
+from sparkmirror.errors import FlowOwnedByAnother
+from sparkmirror.model import TopicPartition
+
+__all__ = ["describe_flow_request", "describe_producers", "fence", "find_coordinator_request", "flow_producer", "raise_producer_epoch"]
+
+# An open transaction of ours exists only between AddPartitions and EndTxn of a fence.
+TRANSACTION_TIMEOUT_MS = 60_000
+FENCE_PARTITIONS_MAX = 1000
+FENCED = (47, 90)
+
+
+def raise_producer_epoch(client: ClusterClient, transactional_id: str, held: tuple[int, int] | None) -> tuple[int, int]:
+    """(id, epoch) after one InitProducerId; with `held` it is refused if somebody raised it since (R10)."""
+    producer_id, epoch = held if held is not None else (-1, -1)
+
+    def ask() -> tuple[int, int]:
+        node = client.coordinator(transactional_id, transactional=True)
+        answer = client.ask_node(
+            node,
+            lambda c: InitProducerIdRequest(
+                version=c.version(22, lowest=3, highest=4),
+                transactional_id=transactional_id,
+                transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+            ),
+        )
+        if answer.error_code in FENCED:
+            raise FlowOwnedByAnother(f"the producer of {transactional_id} was taken over by another owner")
+        client.check(answer.error_code, f"InitProducerId for {transactional_id}")
+        return answer.producer_id, answer.producer_epoch
+
+    return client.retry(ask)
+
+
+def fence(client: ClusterClient, transactional_id: str, producer: tuple[int, int], targets: Collection[TopicPartition]) -> None:
+    """One empty transaction over the partitions: from then on older epochs are refused there (R9)."""
+    wanted = list(targets)
+    for start in range(0, len(wanted), FENCE_PARTITIONS_MAX):
+        _fence_some(client, transactional_id, producer, wanted[start : start + FENCE_PARTITIONS_MAX])
+
+
+def _fence_some(
+    client: ClusterClient, transactional_id: str, producer: tuple[int, int], targets: list[TopicPartition]
+) -> None:
+    producer_id, epoch = producer
+    topic_type = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+
+    def add() -> None:
+        answer = client.ask_node(
+            client.coordinator(transactional_id, transactional=True),
+            # Version 4 is the brokers' own; this one answers per partition.
+            lambda c: AddPartitionsToTxnRequest(
+                version=c.version(24, lowest=3, highest=3),
+                v3_and_below_transactional_id=transactional_id,
+                v3_and_below_producer_id=producer_id,
+                v3_and_below_producer_epoch=epoch,
+                v3_and_below_topics=[
+                    topic_type(version=3, name=name, partitions=indexes) for name, indexes in by_topic(targets).items()
+                ],
+            ),
+        )
+        for topic in answer.results_by_topic_v3_and_below:
+            for part in topic.results_by_partition:
+                _check(client, part.partition_error_code, f"fence of {topic.name}-{part.partition_index}")
+
+    def end() -> None:
+        answer = client.ask_node(
+            client.coordinator(transactional_id, transactional=True),
+            # Version 5 would raise the epoch by itself (R9, O12).
+            lambda c: EndTxnRequest(
+                version=c.version(26, lowest=3, highest=4),
+                transactional_id=transactional_id,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                committed=True,
+            ),
+        )
+        _check(client, answer.error_code, f"fence of {transactional_id}")
+
+    client.retry(add)
+    client.retry(end)
+    client.retry(lambda: _see_fence(client, producer, targets))
+
+
+def _check(client: ClusterClient, code: int, what: str) -> None:
+    if code in FENCED:
+        raise FlowOwnedByAnother(f"cluster {client.alias}: {what}: another owner raised the epoch")
+    client.check(code, what)
+
+
+def _see_fence(client: ClusterClient, producer: tuple[int, int], targets: list[TopicPartition]) -> None:
+    """The marker is written after EndTxn answers: the fence stands when every partition shows the epoch."""
+    shown = describe_producers(client, targets)
+    for partition in targets:
+        epoch = shown.get(partition, {}).get(producer[0], (-1, -1))[0]
+        if epoch < producer[1]:
+            client.check(51, f"fence marker on {partition}")
+
+
+def describe_producers(
+    client: ClusterClient, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, dict[int, tuple[int, int]]]:
+    """Per partition: producer id → (epoch, last sequence), as its leader remembers them."""
+    grouped: dict[int, list[TopicPartition]] = {}
+    view = client.view({p.topic for p in partitions})
+    for partition in partitions:
+        leader = view.leader(partition)
+        if leader is None:
+            client.check(5, f"leader of {partition}")
+        else:
+            grouped.setdefault(leader.node, []).append(partition)
+    found: dict[TopicPartition, dict[int, tuple[int, int]]] = {}
+    topic_type = DescribeProducersRequest.TopicRequest
+    for node, group in grouped.items():
+        topics = by_topic(group)
+        answer = client.ask_node(
+            node,
+            lambda c, topics=topics: DescribeProducersRequest(  # type: ignore[misc]
+                version=c.version(61, lowest=0, highest=0),
+                topics=[topic_type(version=0, name=n, partition_indexes=i) for n, i in topics.items()],
+            ),
+        )
+        for topic in answer.topics:
+            for part in topic.partitions:
+                client.check(part.error_code, f"producers of {topic.name}-{part.partition_index}")
+                found[TopicPartition(topic.name, part.partition_index)] = {
+                    p.producer_id: (p.producer_epoch, p.last_sequence) for p in part.active_producers
+                }
+    return found
+
+
+def describe_flow_request(transactional_id: str) -> Any:
+    """Asks the coordinator for the flow's present producer id and epoch (R16: also without any transaction)."""
+    return DescribeTransactionsRequest(version=0, transactional_ids=[transactional_id])
+
+
+def find_coordinator_request(connection: Connection, transactional_id: str) -> Any:
+    """Asks who coordinates a transactional id."""
+    version = connection.version(10, lowest=1, highest=2)
+    return FindCoordinatorRequest(version=version, key=transactional_id, key_type=1)
+
+
+def flow_producer(answer: Any) -> tuple[int, int, int]:
+    """(error, producer id, producer epoch) of a DescribeTransactions answer."""
+    state = answer.transaction_states[0]
+    return state.error_code, state.producer_id, state.producer_epoch

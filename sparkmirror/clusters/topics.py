@@ -1,0 +1,142 @@
+"""Topics and their settings through the admin API."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, DescribeConfigsRequest
+
+from sparkmirror.clusters.client import ClusterClient
+from sparkmirror.clusters.connection import Connection
+from sparkmirror.clusters.error_codes import name_of
+
+__all__ = [
+    "ConfigEntry",
+    "NewTopic",
+    "create_topics",
+    "describe_configs_request",
+    "describe_topic_configs",
+    "extend_topics",
+    "read_topic_configs",
+]
+
+CREATE_TOPICS_API, DESCRIBE_CONFIGS_API, CREATE_PARTITIONS_API = 19, 32, 37
+TOPIC_RESOURCE = 2
+TIMEOUT_MS = 30_000
+TOPIC_EXISTS = 36
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be created."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One effective setting of a topic; `source` is Kafka's number (1 topic, 2/3/7 dynamic broker, 4 static, 5 default)."""
+
+    name: str
+    value: str | None
+    source: int
+    is_read_only: bool
+    is_sensitive: bool
+
+
+def create_topics(client: ClusterClient, topics: Sequence[NewTopic], *, dry_run: bool = False) -> dict[str, str | None]:
+    """Creates topics; per name None if it exists now, else the broker's reason."""
+    topic_type = CreateTopicsRequest.CreatableTopic
+    config_type = topic_type.CreatableTopicConfig
+
+    def build(connection: Connection) -> Any:
+        version = connection.version(CREATE_TOPICS_API, lowest=4, highest=5)
+        return CreateTopicsRequest(
+            version=version,
+            topics=[
+                topic_type(
+                    version=version,
+                    name=topic.name,
+                    num_partitions=topic.partitions,
+                    replication_factor=topic.replication_factor,
+                    assignments=[],
+                    configs=[config_type(version=version, name=k, value=v) for k, v in topic.configs.items()],
+                )
+                for topic in topics
+            ],
+            timeout_ms=TIMEOUT_MS,
+            validate_only=dry_run,
+        )
+
+    return _results(client, build, "topics") if topics else {}
+
+
+def extend_topics(client: ClusterClient, counts: Mapping[str, int]) -> dict[str, str | None]:
+    """Raises partition counts; per name None if done, else the broker's reason."""
+    topic_type = CreatePartitionsRequest.CreatePartitionsTopic
+
+    def build(connection: Connection) -> Any:
+        version = connection.version(CREATE_PARTITIONS_API, lowest=1, highest=2)
+        return CreatePartitionsRequest(
+            version=version,
+            topics=[topic_type(version=version, name=n, count=c, assignments=None) for n, c in counts.items()],
+            timeout_ms=TIMEOUT_MS,
+            validate_only=False,
+        )
+
+    return _results(client, build, "results") if counts else {}
+
+
+def _results(client: ClusterClient, build: Any, field: str) -> dict[str, str | None]:
+    """Asks the controller (any broker forwards since KRaft) and reads one verdict per topic."""
+
+    def ask() -> dict[str, str | None]:
+        answer = client.ask_any(build)
+        found: dict[str, str | None] = {}
+        for result in getattr(answer, field):
+            code = result.error_code
+            if code == 41:
+                client.check(code, "controller")
+            is_done = code in (0, TOPIC_EXISTS)
+            found[result.name] = None if is_done else f"{name_of(code)}: {result.error_message or ''}".rstrip(": ")
+        return found
+
+    return client.retry(ask)
+
+
+def describe_configs_request(connection: Connection, names: Collection[str]) -> Any:
+    """Asks for every effective setting of some topics."""
+    resource_type = DescribeConfigsRequest.DescribeConfigsResource
+    version = connection.version(DESCRIBE_CONFIGS_API, lowest=1, highest=4)
+    return DescribeConfigsRequest(
+        version=version,
+        resources=[
+            resource_type(version=version, resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=None)
+            for name in names
+        ],
+        include_synonyms=False,
+        include_documentation=False,
+    )
+
+
+def read_topic_configs(answer: Any) -> dict[str, list[ConfigEntry]]:
+    """Settings per topic; one that could not be described is left out."""
+    return {
+        result.resource_name: [
+            ConfigEntry(c.name, c.value, c.config_source, bool(c.read_only), bool(c.is_sensitive)) for c in result.configs
+        ]
+        for result in answer.results
+        if result.error_code == 0
+    }
+
+
+def describe_topic_configs(client: ClusterClient, names: Collection[str]) -> dict[str, list[ConfigEntry]]:
+    """The effective settings of topics; one that cannot be described is left out."""
+    if not names:
+        return {}
+    return read_topic_configs(client.retry(lambda: client.ask_any(lambda c: describe_configs_request(c, names))))

@@ -1,0 +1,27 @@
+"""The configuration file: text in, typed settings out."""
+
+from sparkmirror.config.client_keys import CLIENT_KEYS, SECURITY_KEYS
+from sparkmirror.config.keys import CONNECTOR_KEYS, DRIVER_KEYS, FLOW_KEYS, WORKER_KEYS, Key, Kind, Scope
+from sparkmirror.config.secrets import HIDDEN, Secret
+from sparkmirror.config.settings import load, parse, require_enabled_flow
+from sparkmirror.config.values import ClusterSettings, FlowSettings, Settings
+
+__all__ = [
+    "CLIENT_KEYS",
+    "CONNECTOR_KEYS",
+    "DRIVER_KEYS",
+    "FLOW_KEYS",
+    "HIDDEN",
+    "SECURITY_KEYS",
+    "WORKER_KEYS",
+    "ClusterSettings",
+    "FlowSettings",
+    "Key",
+    "Kind",
+    "Scope",
+    "Secret",
+    "Settings",
+    "load",
+    "parse",
+    "require_enabled_flow",
+]

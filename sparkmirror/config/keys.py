@@ -1,0 +1,274 @@
+"""Every MirrorMaker 2 key: type, default of Kafka 4.3.1, what is valid, where it may stand, whether it is secret.
+
+Where a key may stand (`Scope`):
+
+    TOP        top level only: the driver's own keys
+    CONNECTOR  top level, or `A->B.key`, which wins
+    FLOW       `A->B.key` only; at top level MirrorMaker 2 drops it in silence
+    WORKER     `B.key` of the target cluster; a few prefixes also at top level, which then wins
+    SECURITY   top level, `A.key`, or `A.consumer.key` and the like
+    CLIENT     behind a role: `A.consumer.key`, `A->B.producer.override.key`
+    TASK       written by MirrorMaker 2 for its tasks, never by people
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+
+__all__ = [
+    "CONNECTOR_KEYS",
+    "DRIVER_KEYS",
+    "FLOW_KEYS",
+    "TASK_KEYS",
+    "WORKER_KEYS",
+    "WORKER_TOP_PREFIXES",
+    "Key",
+    "Kind",
+    "Scope",
+    "table",
+]
+
+
+class Kind(Enum):
+    """Kafka's value types."""
+
+    BOOLEAN = "BOOLEAN"
+    SHORT = "SHORT"
+    INT = "INT"
+    LONG = "LONG"
+    DOUBLE = "DOUBLE"
+    STRING = "STRING"
+    LIST = "LIST"
+    CLASS = "CLASS"
+    PASSWORD = "PASSWORD"
+
+
+class Scope(Enum):
+    """Where a key may stand in the file."""
+
+    TOP = "top"
+    CONNECTOR = "connector"
+    FLOW = "flow"
+    WORKER = "worker"
+    SECURITY = "security"
+    CLIENT = "client"
+    TASK = "task"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key. `default` is Kafka 4.3.1's text; `our_default` is set where this program's differs from it."""
+
+    name: str
+    kind: Kind
+    default: str | None
+    doc: str
+    scope: Scope
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    any_case: bool = False
+    low: float | None = None
+    high: float | None = None
+    our_default: str | None = None
+    no_default: bool = False
+    ignored: str = ""
+
+    @property
+    def secret(self) -> bool:
+        """Whether the value must never be shown."""
+        return self.kind is Kind.PASSWORD
+
+    @property
+    def effective_default(self) -> str | None:
+        """The text used when the key is not written."""
+        if self.no_default:
+            return None
+        return self.default if self.our_default is None else self.our_default
+
+    @property
+    def attribute(self) -> str:
+        """The key's name as an attribute of the settings."""
+        return self.name.replace(".", "_").replace("-", "_")
+
+
+def table(keys: Iterable[Key]) -> Mapping[str, Key]:
+    """Keys by name, in the order given."""
+    return MappingProxyType({key.name: key for key in keys})
+
+
+BOOLEAN, SHORT, INT, LONG = Kind.BOOLEAN, Kind.SHORT, Kind.INT, Kind.LONG
+STRING, LIST, CLASS = Kind.STRING, Kind.LIST, Kind.CLASS
+MIRROR = "org.apache.kafka.connect.mirror."
+BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
+NO_CONNECT = "there is no Connect worker here"
+NO_REST = "there is no internal REST server between nodes here"
+
+# Top-level keys with these beginnings reach the worker and win over `B.key`.
+WORKER_TOP_PREFIXES = (
+    "offset.storage", "config.storage", "status.storage", "key.converter", "value.converter", "header.converter",
+    "task", "worker", "replication.policy",
+)  # fmt: skip
+
+_TOP, _CONN, _FLOW, _WORK, _TASK = Scope.TOP, Scope.CONNECTOR, Scope.FLOW, Scope.WORKER, Scope.TASK
+
+DRIVER_KEYS = table([
+    Key("clusters", LIST, None, "aliases of all clusters", _TOP, required=True),
+    Key("dedicated.mode.enable.internal.rest", BOOLEAN, "false", "REST between nodes", _TOP, ignored=NO_REST),
+    Key("listeners", LIST, "http://:8083", "where the internal REST server listens", _TOP, ignored=NO_REST),
+    Key("rest.advertised.host.name", STRING, None, "host name told to other nodes", _TOP, ignored=NO_REST),
+    Key("rest.advertised.port", INT, None, "port told to other nodes", _TOP, ignored=NO_REST),
+    Key("rest.advertised.listener", STRING, None, "http or https told to other nodes", _TOP, ignored=NO_REST),
+    Key("access.control.allow.origin", STRING, "", "CORS origin", _TOP, ignored=NO_REST),
+    Key("access.control.allow.methods", STRING, "", "CORS methods", _TOP, ignored=NO_REST),
+    Key("response.http.headers.config", STRING, "", "rules for response headers", _TOP, ignored=NO_REST),
+    Key("ssl.client.auth", STRING, "none", "client certificates at the internal REST server", _TOP,
+        choices=("none", "requested", "required"), ignored=NO_REST),
+])  # fmt: skip
+
+_COMMON = [
+    Key("name", STRING, None, "connector name", _CONN, required=True, ignored=NO_CONNECT),
+    Key("connector.class", STRING, None, "connector class", _CONN, required=True, ignored=NO_CONNECT),
+    Key("connector.plugin.version", STRING, None, "version of the connector plug-in", _CONN, ignored=NO_CONNECT),
+    Key("tasks.max", INT, "1", "most tasks at once; not written: what the Spark cores allow", _CONN, low=1,
+        no_default=True),
+    Key("tasks.max.enforce", BOOLEAN, "true", "fail if there are more tasks than tasks.max", _CONN, ignored=NO_CONNECT),
+    Key("key.converter", CLASS, None, "key converter", _CONN),
+    Key("key.converter.plugin.version", STRING, None, "version of the key converter", _CONN, ignored=NO_CONNECT),
+    Key("value.converter", CLASS, None, "value converter", _CONN),
+    Key("value.converter.plugin.version", STRING, None, "version of the value converter", _CONN, ignored=NO_CONNECT),
+    Key("header.converter", CLASS, None, "header converter", _CONN),
+    Key("header.converter.plugin.version", STRING, None, "version of the header converter", _CONN, ignored=NO_CONNECT),
+    Key("transforms", LIST, "", "single message transforms; only an empty list is accepted here", _CONN),
+    Key("predicates", LIST, "", "conditions of transforms; only an empty list is accepted here", _CONN),
+    Key("config.action.reload", STRING, "restart", "what a changed provider value does", _CONN,
+        choices=("none", "restart"), ignored="changed values are read at the next start"),
+    Key("errors.retry.timeout", LONG, "0", "how long a failed operation is tried again, -1 = for ever", _CONN),
+    Key("errors.retry.delay.max.ms", LONG, "60000", "longest pause between two tries", _CONN),
+    Key("errors.tolerance", STRING, "none", "all = skip records that the target rejects", _CONN,
+        choices=("none", "all")),
+    Key("errors.log.enable", BOOLEAN, "false", "log skipped records", _CONN),
+    Key("errors.log.include.messages", BOOLEAN, "false", "with topic, partition and offset", _CONN),
+    Key("enabled", BOOLEAN, "true", "whether the flow copies; not written in a file: false", _CONN,
+        our_default="false"),
+    Key("source.cluster.alias", STRING, None, "alias of the source", _CONN, required=True),
+    Key("target.cluster.alias", STRING, "target", "alias of the target", _CONN),
+    Key("admin.timeout.ms", LONG, "60000", "longest time for one piece of topic work", _CONN),
+    Key("replication.policy.class", CLASS, MIRROR + "DefaultReplicationPolicy", "how remote topics are named", _CONN),
+    Key("replication.policy.separator", STRING, ".", "between alias and topic in a remote name", _CONN),
+    Key("replication.policy.internal.topic.separator.enabled", BOOLEAN, "true",
+        "use the separator in names of internal topics too; read only if the separator is written", _CONN),
+    Key("forwarding.admin.class", CLASS, "org.apache.kafka.clients.admin.ForwardingAdmin",
+        "who creates topics and changes configs", _CONN),
+    Key("metric.reporters", LIST, "org.apache.kafka.common.metrics.JmxReporter", "Java metric reporters", _CONN,
+        ignored="metrics are served over HTTP"),
+    Key("config.providers", LIST, "", "names of config providers", _CONN),
+]  # fmt: skip
+
+_SOURCE = [
+    Key("topics", LIST, ".*", "regexes of topics to copy", _CONN),
+    Key("topics.exclude", LIST, r"mm2.*\.internal,.*\.replica,__.*", "regexes of topics not to copy; wins", _CONN),
+    Key("config.properties.exclude", LIST,
+        "follower.replication.throttled.replicas,leader.replication.throttled.replicas,"
+        "message.timestamp.difference.max.ms,log.message.timestamp.before.max.ms,log.message.timestamp.after.max.ms,"
+        "message.timestamp.type,unclean.leader.election.enable,min.insync.replicas",
+        "regexes of topic configs not to copy", _CONN),
+    Key("topic.filter.class", CLASS, MIRROR + "DefaultTopicFilter", "how topics are chosen", _CONN),
+    Key("config.property.filter.class", CLASS, MIRROR + "DefaultConfigPropertyFilter", "how configs are chosen", _CONN),
+    Key("consumer.poll.timeout.ms", LONG, "1000", "longest wait for records in one poll", _CONN),
+    Key("refresh.topics.enabled", BOOLEAN, "true", "look for new topics and partitions", _CONN),
+    Key("refresh.topics.interval.seconds", LONG, "600", "pause between two looks; here 5 where MirrorMaker 2 has 600",
+        _CONN, our_default="5"),
+    Key("sync.topic.configs.enabled", BOOLEAN, "true", "copy topic configs", _CONN),
+    Key("sync.topic.configs.interval.seconds", LONG, "600", "pause between two copies of configs", _CONN),
+    Key("sync.topic.acls.enabled", BOOLEAN, "true", "copy read rights of topics", _CONN),
+    Key("sync.topic.acls.interval.seconds", LONG, "600", "pause between two copies of rights", _CONN),
+    Key("replication.factor", INT, "2", "replicas of new remote topics, -1 = the broker's default", _CONN),
+    Key("offset-syncs.topic.replication.factor", SHORT, "3", "replicas of the offset-syncs topic", _CONN),
+    Key("offset.lag.max", LONG, "100", "how many records may pass without an offset sync", _CONN),
+    Key("offset-syncs.topic.location", STRING, "source", "cluster of the offset-syncs topic", _CONN,
+        choices=("source", "target")),
+    Key("emit.offset-syncs.enabled", BOOLEAN, "true", "write offset syncs", _CONN),
+    Key("heartbeats.replication.enabled", BOOLEAN, "true", "copy heartbeats topics whatever `topics` says", _CONN),
+    Key("metric.names.formats", LIST, "legacy", "names of metrics", _CONN, choices=("legacy", "new")),
+]  # fmt: skip
+
+_CHECKPOINT = [
+    Key("groups", LIST, ".*", "regexes of consumer groups to translate", _CONN),
+    Key("groups.exclude", LIST, "console-consumer-.*,connect-.*,__.*", "regexes of groups left out; wins", _CONN),
+    Key("group.filter.class", CLASS, MIRROR + "DefaultGroupFilter", "how groups are chosen", _CONN),
+    Key("refresh.groups.enabled", BOOLEAN, "true", "look for new groups", _CONN),
+    Key("refresh.groups.interval.seconds", LONG, "600", "pause between two looks for groups", _CONN),
+    Key("emit.checkpoints.enabled", BOOLEAN, "true", "write checkpoints", _CONN),
+    Key("emit.checkpoints.interval.seconds", LONG, "60", "pause between two rounds of checkpoints", _CONN),
+    Key("sync.group.offsets.enabled", BOOLEAN, "false", "commit translated offsets for idle groups", _CONN),
+    Key("sync.group.offsets.interval.seconds", LONG, "60", "pause between two rounds of commits", _CONN),
+    Key("checkpoints.topic.replication.factor", SHORT, "3", "replicas of the checkpoints topic", _CONN),
+]
+
+_HEARTBEAT = [
+    Key("emit.heartbeats.enabled", BOOLEAN, "true", "write heartbeats", _CONN),
+    Key("emit.heartbeats.interval.seconds", LONG, "1", "pause between two heartbeats", _CONN),
+    Key("heartbeats.topic.replication.factor", SHORT, "3", "replicas of the heartbeats topic", _CONN),
+]
+
+CONNECTOR_KEYS = table([*_COMMON, *_SOURCE, *_CHECKPOINT, *_HEARTBEAT])
+
+FLOW_KEYS = table([
+    Key("use.defaults.from", STRING, "target", "source = also copy configs that are defaults on the source", _FLOW),
+    Key("exactly.once.support", STRING, "requested", "required = refuse to start without exactly-once", _FLOW,
+        choices=("requested", "required"), any_case=True),
+    Key("transaction.boundary", STRING, "poll", "what one transaction holds", _FLOW,
+        choices=("poll", "interval", "connector"), any_case=True, ignored=NO_CONNECT),
+    Key("transaction.boundary.interval.ms", LONG, None, "longest transaction", _FLOW, low=0, ignored=NO_CONNECT),
+    Key("offsets.storage.topic", STRING, None, "own topic for stored positions", _FLOW, ignored=NO_CONNECT),
+    Key("topic.creation.groups", LIST, "", "rules for topics Connect creates", _FLOW, ignored=NO_CONNECT),
+])  # fmt: skip
+
+TASK_KEYS = table([
+    Key("task.assigned.partitions", LIST, None, "partitions of one task", _TASK, ignored=NO_CONNECT),
+    Key("task.assigned.groups", LIST, None, "groups of one task", _TASK, ignored=NO_CONNECT),
+    Key("task.index", INT, None, "number of one task", _TASK, ignored=NO_CONNECT),
+])
+
+WORKER_KEYS = table([
+    Key("group.id", STRING, None, "Connect group; not written: A-mm2", _WORK),
+    Key("client.id", STRING, "", "client name; not written: A->B", _WORK),
+    Key("offset.storage.topic", STRING, None, "stored positions; not written: mm2-offsets.A.internal", _WORK),
+    Key("offset.storage.partitions", INT, "25", "partitions of that topic, -1 = the broker's default", _WORK),
+    Key("offset.storage.replication.factor", SHORT, "3", "replicas of that topic, -1 = the broker's default", _WORK),
+    Key("status.storage.topic", STRING, None, "connector states; not written: mm2-status.A.internal", _WORK),
+    Key("status.storage.partitions", INT, "5", "partitions of that topic", _WORK),
+    Key("status.storage.replication.factor", SHORT, "3", "replicas of that topic", _WORK),
+    Key("config.storage.topic", STRING, None, "connector configs; not written: mm2-configs.A.internal", _WORK),
+    Key("config.storage.replication.factor", SHORT, "3", "replicas of that topic", _WORK),
+    Key("offset.flush.interval.ms", LONG, "60000", "pause between two records of positions", _WORK),
+    Key("offset.flush.timeout.ms", LONG, "5000", "longest time to record positions", _WORK),
+    Key("exactly.once.source.support", STRING, "disabled", "exactly-once copying", _WORK,
+        choices=("disabled", "preparing", "enabled"), any_case=True),
+    Key("connect.protocol", STRING, "sessioned", "rebalance protocol", _WORK, ignored=NO_CONNECT,
+        choices=("eager", "compatible", "sessioned"), any_case=True),
+    Key("session.timeout.ms", INT, "10000", "member timeout", _WORK, ignored=NO_CONNECT),
+    Key("heartbeat.interval.ms", INT, "3000", "member heartbeat", _WORK, ignored=NO_CONNECT),
+    Key("rebalance.timeout.ms", INT, "60000", "longest join", _WORK, ignored=NO_CONNECT),
+    Key("scheduled.rebalance.max.delay.ms", INT, "300000", "how long a lost node's work waits", _WORK,
+        ignored=NO_CONNECT),
+    Key("worker.sync.timeout.ms", INT, "3000", "wait for other workers", _WORK, ignored=NO_CONNECT),
+    Key("worker.unsync.backoff.ms", INT, "300000", "pause after a failed wait", _WORK, ignored=NO_CONNECT),
+    Key("task.shutdown.graceful.timeout.ms", LONG, "5000", "how long tasks may take to stop", _WORK),
+    Key("topic.creation.enable", BOOLEAN, "true", "Connect creates topics", _WORK, ignored=NO_CONNECT),
+    Key("topic.tracking.enable", BOOLEAN, "true", "Connect notes used topics", _WORK, ignored=NO_CONNECT),
+    Key("topic.tracking.allow.reset", BOOLEAN, "true", "that note may be reset", _WORK, ignored=NO_CONNECT),
+    Key("connector.client.config.override.policy", STRING, "All", "which client keys may be overridden", _WORK,
+        ignored="every override is accepted"),
+    Key("plugin.path", LIST, None, "directories of Java plug-ins", _WORK, ignored="Java plug-ins cannot be loaded"),
+    Key("plugin.discovery", STRING, "hybrid_warn", "how Java plug-ins are found", _WORK,
+        ignored="Java plug-ins cannot be loaded"),
+    Key("inter.worker.key.generation.algorithm", STRING, "HmacSHA256", "session key", _WORK, ignored=NO_REST),
+    Key("inter.worker.key.size", INT, None, "session key size", _WORK, ignored=NO_REST),
+    Key("inter.worker.key.ttl.ms", INT, "3600000", "session key life", _WORK, ignored=NO_REST),
+    Key("inter.worker.signature.algorithm", STRING, "HmacSHA256", "signature", _WORK, ignored=NO_REST),
+    Key("inter.worker.verification.algorithms", LIST, "HmacSHA256", "accepted signatures", _WORK, ignored=NO_REST),
+])  # fmt: skip

@@ -1,0 +1,258 @@
+"""Reads MirrorMaker 2's properties file into `Settings`: every mistake at once, every oddity as a warning."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any
+
+from sparkmirror.config import layers
+from sparkmirror.config.checks import alias_problem, flow_problems, flow_warnings, value_problem, value_warnings
+from sparkmirror.config.client_keys import SECURITY_KEYS
+from sparkmirror.config.keys import CONNECTOR_KEYS, FLOW_KEYS, WORKER_KEYS, Key
+from sparkmirror.config.parsing import ValueRefused, is_exactly_true, parse_servers, parse_value, shown, split_list
+from sparkmirror.config.placement import Place, place_of
+from sparkmirror.config.properties import Entry, PropertiesFile, parse_properties
+from sparkmirror.config.providers import declare
+from sparkmirror.config.values import ClusterSettings, FlowSettings, Settings
+from sparkmirror.errors import ConfigFileUnreadable, ConfigInvalid, NoFlowEnabled
+from sparkmirror.model import FlowName
+
+__all__ = ["load", "parse", "require_enabled_flow"]
+
+# The largest real files have a few thousand lines; a larger one is a wrong path.
+FILE_BYTES_MAX = 1 << 20
+CLUSTERS_MAX = 100
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One file while it is read: what was written, what it resolves to, what was found wrong."""
+
+    entries: dict[str, Entry]
+    texts: dict[str, str] = field(default_factory=dict)
+    problems: list[tuple[int, str]] = field(default_factory=list)
+    warnings: list[tuple[int, str]] = field(default_factory=list)
+
+    def problem(self, key: str, sentence: str) -> None:
+        self.problems.append(self._told(key, sentence))
+
+    def warn(self, key: str, sentence: str) -> None:
+        self.warnings.append(self._told(key, sentence))
+
+    def _told(self, key: str, sentence: str) -> tuple[int, str]:
+        entry = self.entries.get(key)
+        where = "" if entry is None else f"line {entry.line}: "
+        return (0 if entry is None else entry.line), f"{where}{shown(key)[1:-1]}: {sentence}"
+
+
+def load(path: str) -> Settings:
+    """The settings of the file at `path`; raises `ConfigFileUnreadable` or `ConfigInvalid`."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(FILE_BYTES_MAX + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigFileUnreadable(f"{path} cannot be read: {reason}", hint="give a readable file") from error
+    if len(content) > FILE_BYTES_MAX:
+        raise ConfigFileUnreadable(f"{path} is larger than {FILE_BYTES_MAX} bytes")
+    return _settings(content.decode("iso-8859-1"), path, hashlib.sha256(content).hexdigest(), os.environ)
+
+
+def parse(text: str, path: str, variables: Mapping[str, str] | None = None) -> Settings:
+    """The settings of `text`; `path` is only named in messages, `variables` stand for the environment's."""
+    digest = hashlib.sha256(text.encode("iso-8859-1", "backslashreplace")).hexdigest()
+    return _settings(text, path, digest, os.environ if variables is None else variables)
+
+
+def require_enabled_flow(settings: Settings, targets: Collection[str] | None) -> None:
+    """Raises `NoFlowEnabled` unless some flow into `targets` copies."""
+    if settings.enabled_flows(targets):
+        return
+    names = " -> ".join(settings.clusters[:2]).replace(" ", "") if len(settings.clusters) > 1 else "A->B"
+    among = "" if targets is None else f" into {', '.join(sorted(targets))}"
+    raise NoFlowEnabled(f"{settings.path}: no flow{among} is enabled", hint=f"write {names}.enabled = true")
+
+
+def _settings(text: str, path: str, digest: str, variables: Mapping[str, str]) -> Settings:
+    file = parse_properties(text)
+    reading = _Reading(file.last())
+    reading.problems.extend(file.problems)
+    _warn_of_repeats(reading, file)
+    _resolve(reading, variables)
+    clusters = _clusters(reading, file)
+    _check_entries(reading, clusters)
+    flows = _flows(reading, clusters)
+    if not reading.problems:
+        reading.problems.extend((0, sentence) for sentence in flow_problems(flows))
+    reading.warnings.extend((0, sentence) for sentence in flow_warnings(flows))
+    if reading.problems:
+        raise ConfigInvalid(path, [sentence for _, sentence in sorted(reading.problems)])
+    return Settings(path, digest, clusters, flows, tuple(sentence for _, sentence in sorted(reading.warnings)))
+
+
+def _warn_of_repeats(reading: _Reading, file: PropertiesFile) -> None:
+    for entry in file.entries:
+        last = reading.entries[entry.key]
+        if entry is not last:
+            reading.warn(entry.key, f"also written on line {entry.line}; the last one counts")
+    if file.has_byte_order_mark:
+        reading.warnings.append((1, "line 1: the byte order mark at the start is part of the first key"))
+
+
+def _resolve(reading: _Reading, variables: Mapping[str, str]) -> None:
+    written = {key: entry.value for key, entry in reading.entries.items()}
+    providers, problems = declare(written, variables)
+    for key, sentence in problems.items():
+        reading.problem(key, sentence)
+    for key, text in written.items():
+        if key.startswith("config.providers"):
+            reading.texts[key] = text
+            continue
+        resolved = providers.resolve(text)
+        reading.texts[key] = resolved.text
+        for sentence in resolved.problems:
+            reading.problem(key, sentence)
+        for sentence in resolved.warnings:
+            reading.warn(key, sentence)
+
+
+def _clusters(reading: _Reading, file: PropertiesFile) -> tuple[str, ...]:
+    written = split_list(reading.texts.get("clusters", ""))
+    if not written:
+        mark = " (the byte order mark at the start of the file hides the first key)" if file.has_byte_order_mark else ""
+        reading.problem("clusters", f"expected the aliases of the clusters, found nothing{mark}")
+    if len(written) > CLUSTERS_MAX:
+        reading.problem("clusters", f"expected at most {CLUSTERS_MAX} clusters, found {len(written)}")
+        return ()
+    found: list[str] = []
+    for alias in written:
+        problem = alias_problem(alias)
+        if problem:
+            reading.problem("clusters", problem)
+        elif alias in found:
+            reading.warn("clusters", f"{shown(alias)} is named twice")
+        else:
+            found.append(alias)
+    return tuple(found)
+
+
+def _check_entries(reading: _Reading, clusters: tuple[str, ...]) -> None:
+    for written, entry in reading.entries.items():
+        if written in clusters and entry.value.startswith("->"):
+            reading.problem(written, f"a blank ends a key; write {shown(written + '->…')[1:-1]} without blanks")
+            continue
+        place = place_of(written, clusters)
+        if place.problem and clusters:
+            reading.problem(written, place.problem)
+        if place.warning:
+            reading.warn(written, place.warning)
+        if place.key is not None and place.counts:
+            _check_value(reading, written, place, place.key)
+    _warn_of_precedence(reading, clusters)
+
+
+def _check_value(reading: _Reading, written: str, place: Place, key: Key) -> None:
+    entry, text = reading.entries[written], reading.texts[written]
+    problem = value_problem(key, text, entry.value)
+    if problem:
+        reading.problem(written, problem)
+        return
+    for sentence in value_warnings(key, entry.value):
+        reading.warn(written, sentence)
+    if key.name not in ("source.cluster.alias", "target.cluster.alias"):
+        return
+    if place.flow is None:
+        reading.problem(written, "the aliases of a flow are those of its name and cannot be set for all flows")
+        return
+    alias = place.flow.source if key.name.startswith("source") else place.flow.target
+    if text.strip() != alias:
+        reading.problem(written, f"expected {shown(alias)}, the alias of the flow, found {shown(entry.value)}")
+
+
+def _warn_of_precedence(reading: _Reading, clusters: tuple[str, ...]) -> None:
+    """`A.consumer.x` wins over `A->B.consumer.x`, which looks more particular."""
+    for written in reading.entries:
+        flow, _, rest = written.partition(".consumer.")
+        source, arrow, _ = flow.partition("->")
+        winner = f"{source}.consumer.{rest}"
+        if arrow and rest and source in clusters and winner in reading.entries:
+            line = reading.entries[winner].line
+            reading.warn(written, f"`{winner}` on line {line} wins over it; write `{flow}.source.consumer.{rest}`")
+
+
+def _flows(reading: _Reading, clusters: tuple[str, ...]) -> tuple[FlowSettings, ...]:
+    pairs = [FlowName(s, t) for s in clusters for t in clusters if s != t]
+    present = [flow for flow in pairs if _exists(reading.texts, flow)]
+    used = {alias for flow in present for alias in (flow.source, flow.target)}
+    known = {alias: _cluster(reading, alias) for alias in clusters if alias in used}
+    return tuple(_flow(reading.texts, flow, known[flow.source], known[flow.target]) for flow in present)
+
+
+def _exists(texts: Mapping[str, str], flow: FlowName) -> bool:
+    """Whether MirrorMaker 2 runs anything for the flow: it copies, or it writes heartbeats, which is the default."""
+    if is_exactly_true(texts.get(f"{flow}.enabled")):
+        return True
+    beats = texts.get(f"{flow}.emit.heartbeats.enabled", texts.get("emit.heartbeats.enabled", "true"))
+    return is_exactly_true(beats)
+
+
+def _cluster(reading: _Reading, alias: str) -> ClusterSettings:
+    texts = layers.cluster_texts(reading.texts, alias)
+    servers: tuple[tuple[str, int], ...] = ()
+    if not texts.get("bootstrap.servers", "").strip():
+        reading.problem(f"{alias}.bootstrap.servers", "expected at least one host:port, found nothing")
+    else:
+        # A wrong address is told with its line by the check of the entry.
+        with suppress(ValueRefused):
+            servers = parse_servers(texts["bootstrap.servers"])
+    security = {name: layers.hidden_if_secret(name, texts[name].strip()) for name in SECURITY_KEYS if name in texts}
+    security.pop("bootstrap.servers", None)
+    return ClusterSettings(alias, servers, MappingProxyType({"security.protocol": "PLAINTEXT"} | security))
+
+
+def _flow(texts: Mapping[str, str], name: FlowName, source: ClusterSettings, target: ClusterSettings) -> FlowSettings:
+    worker = layers.worker_texts(texts, name)
+    connector = layers.connector_texts(texts, name)
+    values = _typed(connector, {**CONNECTOR_KEYS, **FLOW_KEYS}) | _typed(worker, WORKER_KEYS)
+    # The policy reads these two from the text itself: blanks stay, and the second counts only with the first.
+    written_separator = connector.get("replication.policy.separator")
+    internal = connector.get("replication.policy.internal.topic.separator.enabled", "true")
+    values["replication_policy_separator"] = "." if written_separator is None else written_separator
+    in_internal = written_separator is None or is_exactly_true(internal)
+    values["replication_policy_internal_topic_separator_enabled"] = in_internal
+    side = "target" if values["offset_syncs_topic_location"] == "target" else "source"
+    wanted = {found.name for found in fields(FlowSettings)} - {"name"}
+    return FlowSettings(
+        **{attribute: value for attribute, value in values.items() if attribute in wanted},
+        name=name,
+        emits_heartbeats=values["emit_heartbeats_enabled"],
+        source=source,
+        target=target,
+        consumer=layers.finished(layers.client_texts(connector, "source", "consumer"), "consumer"),
+        consumer_written=frozenset(layers.written_client_texts(connector, "source", "consumer")),
+        producer=layers.finished(layers.data_producer_texts(worker, connector), "producer"),
+        producer_written=frozenset(layers.written_data_producer_texts(worker, connector)),
+        offset_syncs_producer=layers.finished(layers.client_texts(connector, side, "producer"), "producer"),
+        offset_syncs_consumer=layers.finished(layers.client_texts(connector, side, "consumer"), "consumer"),
+        checkpoints_consumer=layers.finished(layers.client_texts(connector, "target", "consumer"), "consumer"),
+        source_admin=layers.finished(layers.client_texts(connector, "source", "admin"), "admin"),
+        target_admin=layers.finished(layers.client_texts(connector, "target", "admin"), "admin"),
+        offset_syncs_admin=layers.finished(layers.client_texts(connector, side, "admin"), "admin"),
+    )
+
+
+def _typed(texts: Mapping[str, str], keys: Mapping[str, Key]) -> dict[str, Any]:
+    """Attribute to value for every key; a text already reported as wrong counts as not written."""
+    found: dict[str, Any] = {}
+    for key in keys.values():
+        text = texts.get(key.name, key.effective_default)
+        try:
+            found[key.attribute] = None if text is None else parse_value(key, text)
+        except ValueRefused:
+            found[key.attribute] = None if key.default is None else parse_value(key, key.default)
+    return found

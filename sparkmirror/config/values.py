@@ -1,0 +1,135 @@
+"""What a configuration file says, as typed values. An attribute is the key with underscores."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from sparkmirror.model import FlowName
+
+__all__ = ["ClusterSettings", "FlowSettings", "Settings"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """One cluster: where it is and how to log in. Secret values are `Secret`s."""
+
+    alias: str
+    bootstrap_servers: tuple[tuple[str, int], ...]
+    security: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowSettings:
+    """One direction. Client mappings hold every key a client needs, security and Kafka's defaults included.
+
+    `consumer_written` and `producer_written` name the keys of the data clients that come from the file and not from
+    a default: `compression.type` that nobody wrote does not mean that batches must be decompressed.
+    """
+
+    name: FlowName
+    enabled: bool
+    emits_heartbeats: bool
+    source: ClusterSettings
+    target: ClusterSettings
+
+    consumer: Mapping[str, str] = field(repr=False)
+    producer: Mapping[str, str] = field(repr=False)
+    offset_syncs_producer: Mapping[str, str] = field(repr=False)
+    offset_syncs_consumer: Mapping[str, str] = field(repr=False)
+    checkpoints_consumer: Mapping[str, str] = field(repr=False)
+    source_admin: Mapping[str, str] = field(repr=False)
+    target_admin: Mapping[str, str] = field(repr=False)
+    offset_syncs_admin: Mapping[str, str] = field(repr=False)
+    consumer_written: frozenset[str] = field(repr=False)
+    producer_written: frozenset[str] = field(repr=False)
+
+    topics: tuple[str, ...]
+    topics_exclude: tuple[str, ...]
+    topic_filter_class: str
+    groups: tuple[str, ...]
+    groups_exclude: tuple[str, ...]
+    group_filter_class: str
+    config_properties_exclude: tuple[str, ...]
+    config_property_filter_class: str
+    use_defaults_from: str
+
+    replication_factor: int
+    replication_policy_class: str
+    replication_policy_separator: str
+    replication_policy_internal_topic_separator_enabled: bool
+    forwarding_admin_class: str
+
+    refresh_topics_enabled: bool
+    refresh_topics_interval_seconds: int
+    refresh_groups_enabled: bool
+    refresh_groups_interval_seconds: int
+    sync_topic_configs_enabled: bool
+    sync_topic_configs_interval_seconds: int
+    sync_topic_acls_enabled: bool
+    sync_topic_acls_interval_seconds: int
+    sync_group_offsets_enabled: bool
+    sync_group_offsets_interval_seconds: int
+    emit_checkpoints_enabled: bool
+    emit_checkpoints_interval_seconds: int
+    emit_heartbeats_enabled: bool
+    emit_heartbeats_interval_seconds: int
+    emit_offset_syncs_enabled: bool
+    heartbeats_replication_enabled: bool
+
+    offset_syncs_topic_location: str
+    offset_syncs_topic_replication_factor: int
+    checkpoints_topic_replication_factor: int
+    heartbeats_topic_replication_factor: int
+    offset_lag_max: int
+    metric_names_formats: tuple[str, ...]
+
+    tasks_max: int | None
+    admin_timeout_ms: int
+    consumer_poll_timeout_ms: int
+    errors_tolerance: str
+    errors_retry_timeout: int
+    errors_retry_delay_max_ms: int
+    errors_log_enable: bool
+    errors_log_include_messages: bool
+    exactly_once_support: str
+
+    group_id: str
+    offset_storage_topic: str
+    offset_storage_partitions: int
+    offset_storage_replication_factor: int
+    status_storage_topic: str
+    status_storage_partitions: int
+    status_storage_replication_factor: int
+    config_storage_topic: str
+    config_storage_replication_factor: int
+    offset_flush_interval_ms: int
+    offset_flush_timeout_ms: int
+    exactly_once_source_support: str
+    task_shutdown_graceful_timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One configuration file. `flows` are the ordered pairs that copy or write heartbeats."""
+
+    path: str
+    digest: str
+    clusters: tuple[str, ...]
+    flows: tuple[FlowSettings, ...]
+    warnings: tuple[str, ...] = field(default=())
+
+    def selected_flows(self, targets: Collection[str] | None) -> tuple[FlowSettings, ...]:
+        """Flows into `targets`, those that only write heartbeats included; None means every target."""
+        return tuple(flow for flow in self.flows if targets is None or flow.name.target in targets)
+
+    def enabled_flows(self, targets: Collection[str] | None) -> tuple[FlowSettings, ...]:
+        """Flows into `targets` that copy; None means every target."""
+        return tuple(flow for flow in self.selected_flows(targets) if flow.enabled)
+
+    def flow(self, name: FlowName) -> FlowSettings:
+        """The flow called `name`; raises `KeyError` if it neither copies nor writes heartbeats."""
+        for flow in self.flows:
+            if flow.name == name:
+                return flow
+        raise KeyError(str(name))

@@ -1,0 +1,159 @@
+"""Topics of one flow: found on the source, created and extended on the target, and handed to the conductor."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+
+from sparkmirror.clusters import (
+    ClusterClient,
+    ClusterView,
+    ConfigEntry,
+    NewTopic,
+    create_topics,
+    describe_topic_configs,
+    extend_topics,
+)
+from sparkmirror.config import FlowSettings
+from sparkmirror.pipeline import Discovery, MirroredTopic
+from sparkmirror.topology import (
+    Action,
+    ConfigPropertyFilter,
+    TopicChange,
+    TopicDecision,
+    config_property_filter,
+    plan_topics,
+    policy_for,
+    select_topics,
+)
+
+__all__ = ["TopicControl", "TopicPlan"]
+
+STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 4, 5
+METADATA_WAIT_S = 15.0
+
+
+class TopicPlan:
+    """What was seen on both clusters and what follows from it; nothing is changed by it."""
+
+    def __init__(self, flow: FlowSettings, source: ClusterView, target: ClusterView) -> None:
+        self.source, self.target = source, target
+        names = [t.name for t in source.topics.values() if not t.is_internal and t.error == 0]
+        self.decisions: list[TopicDecision] = select_topics(flow, policy_for(flow), names)
+        self.changes: list[TopicChange] = plan_topics(
+            self.decisions,
+            {t.name: t.partitions for t in source.topics.values()},
+            {t.name: t.partitions for t in target.topics.values() if t.error == 0},
+        )
+
+
+class TopicControl:
+    """Keeps the target's topics in step with the source's."""
+
+    def __init__(self, flow: FlowSettings) -> None:
+        self._flow = flow
+        self._filter: ConfigPropertyFilter = config_property_filter(flow)
+        self._seen: object = None
+        self._last = Discovery((), {})
+
+    def discover(self, source: ClusterClient, target: ClusterClient) -> Discovery:
+        """One look at both clusters; creates and extends what is missing. Cheap while nothing changed."""
+        plan = TopicPlan(self._flow, source.view(None), target.view(None))
+        seen = self._fingerprint(plan)
+        if seen != self._seen or self._last.stopped:
+            stopped = self._reconcile(plan, source, target)
+            self._last = self._describe(plan, stopped, source, target)
+            self._seen = self._fingerprint(TopicPlan(self._flow, source.view(None), target.view(None)))
+        return self._last
+
+    def _fingerprint(self, plan: TopicPlan) -> object:
+        target = plan.target.topics
+        return [
+            (c.topic, c.partitions, c.found, plan.source.topics[c.topic].topic_id, _id(target, c.remote))
+            for c in plan.changes
+        ]
+
+    def _reconcile(self, plan: TopicPlan, source: ClusterClient, target: ClusterClient) -> dict[str, str]:
+        stopped = {c.topic: c.reason for c in plan.changes if c.action is Action.STOP}
+        by_remote = {c.remote: c.topic for c in plan.changes}
+        create = [c for c in plan.changes if c.action is Action.CREATE]
+        configs = describe_topic_configs(source, [c.topic for c in create])
+        results = create_topics(
+            target,
+            [
+                NewTopic(c.remote, c.partitions, self._flow.replication_factor, self.creation_configs(configs.get(c.topic, [])))
+                for c in create
+            ],
+        )
+        results |= extend_topics(target, {c.remote: c.partitions for c in plan.changes if c.action is Action.EXTEND})
+        for remote, refused in results.items():
+            if refused is not None:
+                stopped[by_remote[remote]] = f"target {target.alias} refuses topic {remote}: {refused}"
+        return stopped
+
+    def creation_configs(self, entries: Collection[ConfigEntry]) -> dict[str, str]:
+        """The source's settings that a new remote topic gets (spec §7.4, column "create")."""
+        copies_defaults = self._flow.use_defaults_from == "source"
+        return {
+            entry.name: entry.value
+            for entry in entries
+            if entry.value is not None
+            and not entry.is_read_only
+            and not entry.is_sensitive
+            and entry.source != STATIC_BROKER_CONFIG
+            and (entry.source != DEFAULT_CONFIG or copies_defaults)
+            and self._filter.wants(entry.name)
+        }
+
+    def _describe(
+        self, plan: TopicPlan, stopped: dict[str, str], source: ClusterClient, target: ClusterClient
+    ) -> Discovery:
+        wanted = [c for c in plan.changes if c.topic not in stopped]
+        present = self._await(target, {c.remote: c.partitions for c in wanted})
+        source_configs = describe_topic_configs(source, [c.topic for c in wanted])
+        target_configs = describe_topic_configs(target, [c.remote for c in wanted])
+        topics = []
+        for change in wanted:
+            found = present.topics.get(change.remote)
+            if found is None or found.error or found.partitions < change.partitions:
+                stopped[change.topic] = f"topic {change.remote} does not appear on {target.alias}"
+                continue
+            ours, theirs = _values(source_configs, change.topic), _values(target_configs, change.remote)
+            topics.append(
+                MirroredTopic(
+                    topic=change.topic,
+                    remote=change.remote,
+                    partitions=change.partitions,
+                    source_topic_id=plan.source.topics[change.topic].topic_id.hex(),
+                    target_topic_id=found.topic_id.hex(),
+                    source_compacts="compact" in ours.get("cleanup.policy", ""),
+                    target_compacts="compact" in theirs.get("cleanup.policy", ""),
+                    target_log_append_time=theirs.get("message.timestamp.type") == "LogAppendTime",
+                )
+            )
+        return Discovery(tuple(topics), stopped)
+
+    def _await(self, target: ClusterClient, wanted: dict[str, int]) -> ClusterView:
+        """Metadata spreads within a moment of a topic's creation."""
+        deadline = time.monotonic() + METADATA_WAIT_S
+        while True:
+            view = target.view(list(wanted))
+            is_there = all(
+                name in view.topics
+                and not view.topics[name].error
+                and view.topics[name].partitions >= count
+                and all(leader.node >= 0 for leader in view.topics[name].leaders.values())
+                for name, count in wanted.items()
+            )
+            if is_there or time.monotonic() > deadline:
+                return view
+            time.sleep(0.05)
+
+
+def _id(topics: object, name: str) -> bytes:
+    found = topics.get(name)  # type: ignore[attr-defined]
+    return found.topic_id if found is not None else b""
+
+
+def _values(configs: dict[str, list[ConfigEntry]], topic: str) -> dict[str, str]:
+    return {entry.name: entry.value or "" for entry in configs.get(topic, [])}

@@ -1,0 +1,235 @@
+"""The whole error tree. Each leaf: a stable code, an exit status, an HTTP status, and a hint that mends it.
+
+SparkmirrorError
+├── ConfigError                 the user must act
+│   ├── ConfigFileUnreadable        the properties file is missing or cannot be read
+│   ├── ConfigInvalid               one or more keys are wrong; carries every problem
+│   ├── NoFlowEnabled               no source->target flow is enabled
+│   └── EnvironmentUnfit            this machine or Spark session cannot run the flow
+├── ClusterError                a cluster's owner must act
+│   ├── ClusterUnreachable          no broker of the cluster answered
+│   ├── BrokerRefused               a broker answered with an error that waiting does not mend
+│   ├── BrokerTooOld                the broker lacks an API that copying needs
+│   └── ConnectionLost              a connection ended in mid-talk; what was in flight is unknown
+├── ReplicationError            a promise about the copy is at stake; one partition stops
+│   ├── CorruptBatch                bytes that are no valid record batch
+│   ├── RecordTooLarge              one record is larger than the target accepts
+│   ├── SourceOffsetLost            the source deleted records before they were copied
+│   ├── SourceTopicRecreated        the source topic is another life of the same name
+│   ├── SourceTruncated             the source lost records that were already copied
+│   ├── TargetTopicRecreated        the target topic is another life of the same name
+│   ├── TargetHasStranger           somebody else writes to the target partition
+│   ├── ContentDiffers              the target's tail is not what the source holds
+│   ├── OrderBroken                 a batch landed where it does not belong
+│   └── TargetRefusedRecords        the target refuses these records by its own settings
+├── OwnershipError              another process owns the flow
+│   └── FlowOwnedByAnother
+└── InternalError               our own invariant failed
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BrokerRefused",
+    "BrokerTooOld",
+    "ClusterError",
+    "ClusterUnreachable",
+    "ConfigError",
+    "ConfigFileUnreadable",
+    "ConfigInvalid",
+    "ConnectionLost",
+    "ContentDiffers",
+    "CorruptBatch",
+    "EnvironmentUnfit",
+    "FlowOwnedByAnother",
+    "InternalError",
+    "NoFlowEnabled",
+    "OrderBroken",
+    "OwnershipError",
+    "RecordTooLarge",
+    "ReplicationError",
+    "SourceOffsetLost",
+    "SourceTopicRecreated",
+    "SourceTruncated",
+    "SparkmirrorError",
+    "TargetHasStranger",
+    "TargetRefusedRecords",
+    "TargetTopicRecreated",
+]
+
+
+class SparkmirrorError(Exception):
+    """Anything this program raises on purpose."""
+
+    code = "ERROR"
+    exit_status = 2
+    http_status = 500
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+class ConfigError(SparkmirrorError):
+    """The user's configuration cannot be used."""
+
+    code, http_status = "CONFIG", 400
+
+
+class ConfigFileUnreadable(ConfigError):
+    """The properties file is missing or cannot be read."""
+
+    code, exit_status = "CONFIG_FILE_UNREADABLE", 255
+
+
+class ConfigInvalid(ConfigError):
+    """One or more keys are wrong; `problems` holds one line for each."""
+
+    code = "CONFIG_INVALID"
+
+    def __init__(self, path: str, problems: list[str]) -> None:
+        count = f"{len(problems)} problem{'s' if len(problems) != 1 else ''}"
+        super().__init__(f"{path}: {count}\n" + "\n".join(f"  {line}" for line in problems))
+        self.problems = problems
+
+
+class NoFlowEnabled(ConfigError):
+    """No source->target flow is enabled."""
+
+    code = "NO_FLOW_ENABLED"
+
+
+class EnvironmentUnfit(ConfigError):
+    """This machine or Spark session cannot run the flow."""
+
+    code = "ENVIRONMENT_UNFIT"
+
+
+class ClusterError(SparkmirrorError):
+    """A cluster did not do what copying needs."""
+
+    code, http_status = "CLUSTER", 502
+
+
+class ClusterUnreachable(ClusterError):
+    """No broker of the cluster answered."""
+
+    code = "CLUSTER_UNREACHABLE"
+
+
+class BrokerRefused(ClusterError):
+    """A broker answered with an error that waiting does not mend."""
+
+    code = "BROKER_REFUSED"
+
+    def __init__(self, message: str, *, error_code: int, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.error_code = error_code
+
+
+class BrokerTooOld(ClusterError):
+    """The broker lacks an API that copying needs."""
+
+    code = "BROKER_TOO_OLD"
+
+
+class ConnectionLost(ClusterError):
+    """A connection ended in mid-talk; what was in flight is unknown."""
+
+    code = "CONNECTION_LOST"
+
+
+class ReplicationError(SparkmirrorError):
+    """A promise about the copy is at stake; the partition stops."""
+
+    code, exit_status, http_status = "REPLICATION", 4, 409
+
+
+class CorruptBatch(ReplicationError):
+    """Bytes that are no valid record batch."""
+
+    code = "CORRUPT_BATCH"
+
+    def __init__(self, message: str, *, offset: int | None = None) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+class RecordTooLarge(ReplicationError):
+    """One record is larger than the target accepts."""
+
+    code = "RECORD_TOO_LARGE"
+
+    def __init__(self, message: str, *, offset: int, size: int, limit: int, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.offset, self.size, self.limit = offset, size, limit
+
+
+class SourceOffsetLost(ReplicationError):
+    """The source deleted records before they were copied."""
+
+    code = "SOURCE_OFFSET_LOST"
+
+
+class SourceTopicRecreated(ReplicationError):
+    """The source topic is another life of the same name."""
+
+    code = "SOURCE_TOPIC_RECREATED"
+
+
+class SourceTruncated(ReplicationError):
+    """The source lost records that were already copied."""
+
+    code = "SOURCE_TRUNCATED"
+
+
+class TargetTopicRecreated(ReplicationError):
+    """The target topic is another life of the same name."""
+
+    code = "TARGET_TOPIC_RECREATED"
+
+
+class TargetHasStranger(ReplicationError):
+    """Somebody else writes to the target partition."""
+
+    code = "TARGET_HAS_STRANGER"
+
+
+class ContentDiffers(ReplicationError):
+    """The target's tail is not what the source holds."""
+
+    code = "CONTENT_DIFFERS"
+
+
+class OrderBroken(ReplicationError):
+    """A batch landed where it does not belong."""
+
+    code = "ORDER_BROKEN"
+
+
+class TargetRefusedRecords(ReplicationError):
+    """The target refuses these records by its own settings."""
+
+    code = "TARGET_REFUSED_RECORDS"
+
+
+class OwnershipError(SparkmirrorError):
+    """Another process owns the flow."""
+
+    code, exit_status, http_status = "OWNERSHIP", 5, 409
+
+
+class FlowOwnedByAnother(OwnershipError):
+    """A live or newer owner writes this flow."""
+
+    code = "FLOW_OWNED_BY_ANOTHER"
+
+
+class InternalError(SparkmirrorError):
+    """An invariant of this program failed."""
+
+    code, exit_status = "INTERNAL", 70

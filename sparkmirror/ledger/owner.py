@@ -1,0 +1,216 @@
+"""One owner per flow: how a driver takes the flow over, and how it ends attempts that did not end themselves.
+
+Generators again: they ask, whoever drives them does the I/O (the conductor, or the simulator).
+
+Order (O2): InitProducerId, then read the ledger to its settled end, then fence every open without closed. A task checks,
+after its open is acked, that the flow's producer epoch is still its owner's. So of two drivers that start at once, either
+the first one's tasks see the second's epoch, or the second one sees the first's opens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterable
+from dataclasses import dataclass
+
+from sparkmirror.errors import FlowOwnedByAnother, ReplicationError
+from sparkmirror.ledger.records import Attempt, Closed, LedgerRecord, Open, Owner, Position, Receipt, Run, Void
+from sparkmirror.ledger.recovery import Ask, Baseline, Found, Truncated, find_out
+from sparkmirror.ledger.view import LedgerView, PartitionHistory
+from sparkmirror.model import TopicPartition
+
+__all__ = [
+    "AskAppend",
+    "AskIsGone",
+    "AskLedger",
+    "AskProducer",
+    "OwnerAsk",
+    "Ownership",
+    "Ready",
+    "close_lost_attempt",
+    "inverse",
+    "lost_attempts",
+    "take_ownership",
+]
+
+# Owner beats come each 5 s; three missed ones, by our own clock, mean that nobody is there.
+WATCH_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class AskLedger:
+    """Wants the LedgerView at the ledger's settled end."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskIsGone:
+    """Wants to know whether this owner is gone: its process is provably dead, or its beat stood still for `watch_s`."""
+
+    owner: Owner
+    watch_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class AskProducer:
+    """Wants (producer id, epoch) of the flow's transactional id, raised; `held` makes it conditional."""
+
+    held: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class AskAppend:
+    """Wants these records acked in the ledger."""
+
+    records: tuple[LedgerRecord, ...]
+
+
+OwnerAsk = AskLedger | AskIsGone | AskProducer | AskAppend
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """The right to write a flow."""
+
+    owner: Owner
+    is_weak: bool  # the producer id is new: zombies under an old one are not fenced by our epoch
+
+    @property
+    def producer(self) -> tuple[int, int]:
+        """Producer id and epoch for attempts opened now."""
+        return self.owner.producer_id, self.owner.producer_epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A partition whose last attempt is over: the next one may open here."""
+
+    position: Position
+    previous: Attempt | None
+    fenced: bool
+    found_records: int
+
+
+def take_ownership(name: str, *, force: bool) -> Generator[OwnerAsk, object, tuple[Ownership, LedgerView]]:
+    """OWNER START, steps 1 to 3: look, raise the epoch, read again, sign."""
+    view = yield AskLedger()
+    assert isinstance(view, LedgerView)
+    present = view.owner
+    if present is not None and not present.released and not force:
+        is_gone = yield AskIsGone(present, WATCH_S)
+        if not is_gone:
+            raise FlowOwnedByAnother(
+                f"this flow is owned by {present.name}, which is alive",
+                hint="stop it first, or start with --take-over",
+            )
+    answer = yield AskProducer(None)
+    assert isinstance(answer, tuple)
+    producer_id, epoch = answer
+    view = yield AskLedger()
+    assert isinstance(view, LedgerView)
+    owner = _sign(view, name, producer_id, epoch)
+    yield AskAppend((owner,))
+    view.apply(owner)
+    known = view.owners and any(producer_id in o.producer_ids for o in view.owners.values() if o is not owner)
+    return Ownership(owner, is_weak=bool(present) and not known), view
+
+
+def _sign(view: LedgerView, name: str, producer_id: int, epoch: int) -> Owner:
+    newest = view.owner
+    if newest is None:
+        generation = 0
+        ids: tuple[int, ...] = (producer_id,)
+    else:
+        is_same = newest.producer_id == producer_id
+        if is_same and newest.producer_epoch >= epoch:
+            raise FlowOwnedByAnother(f"{newest.name} took this flow over in the same moment")
+        generation = newest.generation + (0 if is_same else 1)
+        ids = tuple(dict.fromkeys((*newest.producer_ids, producer_id)))
+    return Owner(generation, epoch, producer_id, epoch, name, 0, ids)
+
+
+def lost_attempts(view: LedgerView, among: Collection[TopicPartition] | None = None) -> list[Open]:
+    """The newest opens that have no closed."""
+    partitions: Iterable[TopicPartition] = view.partitions if among is None else among
+    found = []
+    for partition in partitions:
+        history = view.of(partition)
+        newest = history.newest
+        if newest is not None and not history.is_closed:
+            found.append(newest)
+    return found
+
+
+def inverse(runs: Iterable[Run], downstream: int) -> int | None:
+    """The upstream offset of the first record that does not lie below `downstream`; None if no run reaches there."""
+    best: int | None = None
+    for run in runs:
+        if run.downstream + run.length <= downstream:
+            best = max(best or 0, run.upstream + run.length)
+        elif run.downstream < downstream:
+            best = max(best or 0, run.upstream + downstream - run.downstream)
+    return best
+
+
+def close_lost_attempt(
+    history: PartitionHistory,
+    *,
+    producer_ids: frozenset[int],
+    target_compacts: bool,
+    compare_timestamps: bool,
+) -> Generator[Ask, object, tuple[list[LedgerRecord], Ready | ReplicationError]]:
+    """RECOVER, steps 2 to 6, after the fence: settle, read, and say where the dead attempt really ended."""
+    order = history.newest
+    position = history.position()
+    assert order is not None and position is not None
+    records: list[LedgerRecord] = []
+    try:
+        while True:
+            found = yield from find_out(_baseline(order, position, producer_ids, target_compacts, compare_timestamps))
+            if isinstance(found, Found):
+                break
+            records.append(Void(order.partition, order.attempt, found.log_end))
+            position = _before(history, order, found)
+    except ReplicationError as error:
+        return records, error
+    receipt = history.receipts.get(order.attempt)
+    count = sum(run.length for run in found.runs)
+    if found.runs:
+        records.append(_receipt(order, receipt, found, count))
+    records.append(Closed(order.partition, order.attempt, found.position))
+    return records, Ready(found.position._replace(sequence=0), order.attempt, found.marker_last, count)
+
+
+def _receipt(order: Open, last: Receipt | None, found: Found, count: int) -> Receipt:
+    return Receipt(
+        order.partition,
+        order.attempt,
+        found.position,
+        last.source_leader_epoch if last is not None else order.source_leader_epoch,
+        (last.records if last is not None else 0) + count,
+        last.record_bytes if last is not None else 0,
+        tuple(found.runs),
+    )
+
+
+def _before(history: PartitionHistory, order: Open, lost: Truncated) -> Position:
+    """Where to go on when the target lost its end: the newest upstream offset that still has its copy."""
+    upstream = inverse(history.runs(), lost.log_end)
+    if upstream is None:
+        upstream = order.position.upstream - max(order.position.downstream - lost.log_end, 0)
+    return Position(max(upstream, 0), lost.log_end, 0)
+
+
+def _baseline(
+    order: Open, position: Position, producer_ids: frozenset[int], target_compacts: bool, compare_timestamps: bool
+) -> Baseline:
+    is_truncated = position.downstream < order.position.downstream
+    return Baseline(
+        partition=order.partition,
+        target=TopicPartition(order.target_topic, order.partition.partition),
+        position=position,
+        producer_ids=producer_ids,
+        sequenced_by=None if is_truncated else (order.producer_id, order.producer_epoch),
+        shared=order.shared,
+        source_compacts=order.source_compacts,
+        target_compacts=target_compacts,
+        compare_timestamps=compare_timestamps,
+    )

@@ -1,0 +1,366 @@
+"""The ledger's records: what is written to the compacted topic on the target, and read back as values.
+
+The ledger is the only channel between driver and tasks, and the only state besides MM2's own topics. One partition, so
+its order is total. Keys and values are JSON, so that an operator can read them with Kafka's console consumer.
+
+key                                             value
+["owner", generation, epoch]                    who owns the flow, its producer ids, a beat each 5 s; `released` when it left
+["open", topic, partition, attempt]             the driver gives an attempt to a slot
+["started", topic, partition, attempt]          the task took it; written before its first byte
+["receipt", topic, partition, attempt, start]   proven copy, cumulative; `start` is the first upstream offset of the block of runs
+["closed", topic, partition, attempt]           the attempt ended quietly; only this proves an end
+["state", topic, partition, attempt]            what a partition does or why it stopped
+["release", topic, partition, attempt]          the driver asks the task to close
+["void", topic, partition, attempt]             the target lost what lies at and above `downstream`
+["slot", number, incarnation]                   a slot's sign of life, each second
+["stop", number, incarnation]                   the driver asks a slot to end
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sparkmirror.model import TopicPartition
+
+__all__ = [
+    "Attempt",
+    "Closed",
+    "LedgerRecord",
+    "Open",
+    "Owner",
+    "Position",
+    "Receipt",
+    "Release",
+    "Run",
+    "SlotBeat",
+    "SlotStop",
+    "Started",
+    "State",
+    "Void",
+    "decode",
+    "encode",
+    "tombstone",
+]
+
+SEQUENCE_MODULUS = 1 << 31
+
+
+class Attempt(NamedTuple):
+    """One slot's right to write one partition. Totally ordered.
+
+    `generation` counts changes of the flow's producer id, because a new id starts at epoch 0 again (R11, R12).
+    """
+
+    generation: int
+    producer_epoch: int
+    number: int
+
+
+class Run(NamedTuple):
+    """`length` records that lie at consecutive offsets on both sides."""
+
+    upstream: int
+    downstream: int
+    length: int
+
+
+class Position(NamedTuple):
+    """Next upstream offset to read, next downstream offset expected, next sequence number."""
+
+    upstream: int
+    downstream: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The process that owns the flow; `beat` changes while it lives."""
+
+    generation: int
+    first_epoch: int
+    producer_id: int
+    producer_epoch: int
+    name: str
+    beat: int
+    producer_ids: tuple[int, ...]
+    released: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """The driver's order to copy one partition from `position` on."""
+
+    partition: TopicPartition
+    attempt: Attempt
+    previous: Attempt | None
+    slot: int
+    incarnation: int
+    target_topic: str
+    producer_id: int
+    producer_epoch: int
+    position: Position
+    source_topic_id: str
+    target_topic_id: str
+    read_committed: bool
+    shared: bool
+    fenced: bool
+    source_compacts: bool
+    source_leader_epoch: int = -1
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A task took the attempt."""
+
+    partition: TopicPartition
+    attempt: Attempt
+    process: str
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What an attempt has proven; `runs` is its newest block, `records` its total since the open."""
+
+    partition: TopicPartition
+    attempt: Attempt
+    position: Position
+    source_leader_epoch: int
+    records: int
+    record_bytes: int
+    runs: tuple[Run, ...]
+    source_end: int = -1
+    newest_timestamp: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The attempt ended with nothing in flight."""
+
+    partition: TopicPartition
+    attempt: Attempt
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A partition's condition as its task sees it: "copying", "waiting", "stopped" or "lost" (the driver must recover)."""
+
+    partition: TopicPartition
+    attempt: Attempt
+    state: str
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The driver wants the attempt closed."""
+
+    partition: TopicPartition
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Void:
+    """The target was truncated: everything at and above `downstream` is gone."""
+
+    partition: TopicPartition
+    attempt: Attempt
+    downstream: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlotBeat:
+    """A slot lives."""
+
+    slot: int
+    incarnation: int
+    beat: int
+    process: str
+    resident_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlotStop:
+    """The driver wants the slot to end."""
+
+    slot: int
+    incarnation: int
+
+
+LedgerRecord = Owner | Open | Started | Receipt | Closed | State | Release | Void | SlotBeat | SlotStop
+
+Json = Any
+
+
+def _dump(value: Json) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def tombstone(kind: str, partition: TopicPartition, attempt: Attempt, *more: int) -> tuple[bytes, None]:
+    """The key that removes a record of an old attempt, and no value."""
+    return _dump([kind, partition.topic, partition.partition, list(attempt), *more]), None
+
+
+def encode(record: LedgerRecord) -> tuple[bytes, bytes]:
+    """Key and value of one ledger record."""
+    key, value = _ENCODERS[type(record)](record)
+    return _dump(key), _dump(value)
+
+
+def _key(kind: str, record: Any) -> list[Json]:
+    return [kind, record.partition.topic, record.partition.partition, list(record.attempt)]
+
+
+def _encode_owner(r: Owner) -> tuple[Json, Json]:
+    return ["owner", r.generation, r.first_epoch], {
+        "id": r.producer_id,
+        "epoch": r.producer_epoch,
+        "name": r.name,
+        "beat": r.beat,
+        "ids": list(r.producer_ids),
+        "released": r.released,
+    }
+
+
+def _encode_open(r: Open) -> tuple[Json, Json]:
+    return _key("open", r), {
+        "previous": list(r.previous) if r.previous is not None else None,
+        "slot": r.slot,
+        "incarnation": r.incarnation,
+        "target": r.target_topic,
+        "id": r.producer_id,
+        "epoch": r.producer_epoch,
+        "at": list(r.position),
+        "source id": r.source_topic_id,
+        "target id": r.target_topic_id,
+        "read committed": r.read_committed,
+        "shared": r.shared,
+        "fenced": r.fenced,
+        "source compacts": r.source_compacts,
+        "source leader epoch": r.source_leader_epoch,
+        "until": r.until,
+    }
+
+
+def _encode_receipt(r: Receipt) -> tuple[Json, Json]:
+    start = r.runs[0].upstream if r.runs else -1
+    return [*_key("receipt", r), start], {
+        "at": list(r.position),
+        "source leader epoch": r.source_leader_epoch,
+        "records": r.records,
+        "bytes": r.record_bytes,
+        "runs": _delta(r.runs),
+        "source end": r.source_end,
+        "newest": r.newest_timestamp,
+    }
+
+
+def _encode_slot(r: SlotBeat) -> tuple[Json, Json]:
+    return ["slot", r.slot, r.incarnation], {"beat": r.beat, "process": r.process, "rss": r.resident_bytes}
+
+
+_ENCODERS: dict[type, Any] = {
+    Owner: _encode_owner,
+    Open: _encode_open,
+    Started: lambda r: (_key("started", r), {"process": r.process}),
+    Receipt: _encode_receipt,
+    Closed: lambda r: (_key("closed", r), {"at": list(r.position)}),
+    State: lambda r: (_key("state", r), {"state": r.state, "code": r.code, "reason": r.reason}),
+    Release: lambda r: (_key("release", r), {}),
+    Void: lambda r: (_key("void", r), {"downstream": r.downstream}),
+    SlotBeat: _encode_slot,
+    SlotStop: lambda r: (["stop", r.slot, r.incarnation], {}),
+}
+
+
+def _delta(runs: tuple[Run, ...]) -> list[int]:
+    """Runs as one flat list: each run's distance from the end of the one before, on both sides, and its length."""
+    flat: list[int] = []
+    upstream = downstream = 0
+    for run in runs:
+        flat += (run.upstream - upstream, run.downstream - downstream, run.length)
+        upstream, downstream = run.upstream + run.length, run.downstream + run.length
+    return flat
+
+
+def _undelta(flat: list[int]) -> tuple[Run, ...]:
+    runs: list[Run] = []
+    upstream = downstream = 0
+    for at in range(0, len(flat), 3):
+        run = Run(upstream + flat[at], downstream + flat[at + 1], flat[at + 2])
+        runs.append(run)
+        upstream, downstream = run.upstream + run.length, run.downstream + run.length
+    return tuple(runs)
+
+
+def decode(key: bytes, value: bytes) -> LedgerRecord:
+    """The record behind a key and a value. Raises ValueError for anything that is not one of ours."""
+    try:
+        k, v = json.loads(key), json.loads(value)
+        return _DECODERS[k[0]](k, v)  # type: ignore[no-any-return]
+    except (KeyError, IndexError, TypeError, UnicodeDecodeError) as error:
+        raise ValueError(f"no ledger record: {key[:80]!r}: {error!r}") from error
+
+
+def _place(k: Json) -> tuple[TopicPartition, Attempt]:
+    return TopicPartition(k[1], k[2]), Attempt(*k[3])
+
+
+def _decode_owner(k: Json, v: Json) -> Owner:
+    return Owner(k[1], k[2], v["id"], v["epoch"], v["name"], v["beat"], tuple(v["ids"]), v["released"])
+
+
+def _decode_open(k: Json, v: Json) -> Open:
+    partition, attempt = _place(k)
+    return Open(
+        partition=partition,
+        attempt=attempt,
+        previous=Attempt(*v["previous"]) if v["previous"] is not None else None,
+        slot=v["slot"],
+        incarnation=v["incarnation"],
+        target_topic=v["target"],
+        producer_id=v["id"],
+        producer_epoch=v["epoch"],
+        position=Position(*v["at"]),
+        source_topic_id=v["source id"],
+        target_topic_id=v["target id"],
+        read_committed=v["read committed"],
+        shared=v["shared"],
+        fenced=v["fenced"],
+        source_compacts=v["source compacts"],
+        source_leader_epoch=v["source leader epoch"],
+        until=v["until"],
+    )
+
+
+def _decode_receipt(k: Json, v: Json) -> Receipt:
+    partition, attempt = _place(k)
+    return Receipt(
+        partition,
+        attempt,
+        Position(*v["at"]),
+        v["source leader epoch"],
+        v["records"],
+        v["bytes"],
+        _undelta(v["runs"]),
+        v["source end"],
+        v["newest"],
+    )
+
+
+_DECODERS: dict[str, Any] = {
+    "owner": _decode_owner,
+    "open": _decode_open,
+    "started": lambda k, v: Started(*_place(k), v["process"]),
+    "receipt": _decode_receipt,
+    "closed": lambda k, v: Closed(*_place(k), Position(*v["at"])),
+    "state": lambda k, v: State(*_place(k), v["state"], v["code"], v["reason"]),
+    "release": lambda k, v: Release(*_place(k)),
+    "void": lambda k, v: Void(*_place(k), v["downstream"]),
+    "slot": lambda k, v: SlotBeat(k[1], k[2], v["beat"], v["process"], v["rss"]),
+    "stop": lambda k, v: SlotStop(k[1], k[2]),
+}

@@ -1,0 +1,174 @@
+"""The ledger folded into what it says now. Order-free for receipts (merge = maximum), so a late retry changes nothing.
+
+Valid are the records of a partition's newest open, and receipts and closed of earlier attempts up to the upstream offset
+that the next open names. A zombie's late receipt or closed therefore has no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sparkmirror.ledger.records import (
+    Attempt,
+    Closed,
+    LedgerRecord,
+    Open,
+    Owner,
+    Position,
+    Receipt,
+    Release,
+    Run,
+    SlotBeat,
+    SlotStop,
+    Started,
+    State,
+    Void,
+    decode,
+)
+from sparkmirror.model import TopicPartition
+
+__all__ = ["LedgerView", "PartitionHistory"]
+
+
+@dataclass(slots=True)
+class PartitionHistory:
+    """Everything the ledger says of one source partition."""
+
+    opens: dict[Attempt, Open] = field(default_factory=dict)
+    started: dict[Attempt, str] = field(default_factory=dict)
+    receipts: dict[Attempt, Receipt] = field(default_factory=dict)
+    blocks: dict[tuple[Attempt, int], tuple[Run, ...]] = field(default_factory=dict)
+    closed: dict[Attempt, Closed] = field(default_factory=dict)
+    states: dict[Attempt, State] = field(default_factory=dict)
+    released: set[Attempt] = field(default_factory=set)
+    voids: dict[Attempt, int] = field(default_factory=dict)
+
+    @property
+    def newest(self) -> Open | None:
+        """The open that counts."""
+        return self.opens[max(self.opens)] if self.opens else None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the newest attempt ended quietly."""
+        newest = self.newest
+        return newest is not None and newest.attempt in self.closed
+
+    def position(self) -> Position | None:
+        """What is proven: closed, else the furthest receipt, else the open itself; of the newest attempt only."""
+        newest = self.newest
+        if newest is None:
+            return None
+        if newest.attempt in self.closed:
+            return self.closed[newest.attempt].position
+        receipt = self.receipts.get(newest.attempt)
+        return receipt.position if receipt is not None else newest.position
+
+    def source_leader_epoch(self) -> int:
+        """The leader epoch of the last proven upstream record, −1 if unknown."""
+        for attempt in sorted(self.opens, reverse=True):
+            receipt = self.receipts.get(attempt)
+            if receipt is not None and receipt.source_leader_epoch >= 0:
+                return receipt.source_leader_epoch
+        return -1
+
+    def runs(self) -> Iterator[Run]:
+        """The valid runs of every attempt, oldest first, cut where the next open began and where the target lost them."""
+        attempts = sorted(self.opens)
+        for index, attempt in enumerate(attempts):
+            later = [self.opens[other].position.upstream for other in attempts[index + 1 :]]
+            upstream_limit = min(later) if later else None
+            lost = [at for void_attempt, at in self.voids.items() if void_attempt >= attempt]
+            downstream_limit = min(lost) if lost else None
+            for _, block in sorted((start, runs) for (a, start), runs in self.blocks.items() if a == attempt):
+                for run in block:
+                    cut = _cut(run, upstream_limit, downstream_limit)
+                    if cut is not None:
+                        yield cut
+
+
+def _cut(run: Run, upstream_limit: int | None, downstream_limit: int | None) -> Run | None:
+    length = run.length
+    if upstream_limit is not None:
+        length = min(length, upstream_limit - run.upstream)
+    if downstream_limit is not None:
+        length = min(length, downstream_limit - run.downstream)
+    return Run(run.upstream, run.downstream, length) if length > 0 else None
+
+
+class LedgerView:
+    """The whole ledger of one flow."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[TopicPartition, PartitionHistory] = {}
+        self.owners: dict[tuple[int, int], Owner] = {}
+        self.slots: dict[tuple[int, int], SlotBeat] = {}
+        self.stops: set[tuple[int, int]] = set()
+        self.malformed = 0
+
+    @property
+    def owner(self) -> Owner | None:
+        """The newest owner, by generation and epoch, never by place in the log."""
+        return max(self.owners.values(), key=lambda o: (o.generation, o.producer_epoch), default=None)
+
+    def of(self, partition: TopicPartition) -> PartitionHistory:
+        """The history of a partition, empty if it has none."""
+        return self.partitions.setdefault(partition, PartitionHistory())
+
+    def read(self, key: bytes, value: bytes | None) -> LedgerRecord | None:
+        """Folds one log record in; returns it decoded. What is not ours is counted, not used."""
+        if value is None:
+            return None  # a tombstone only removes what a later attempt has stated again
+        try:
+            record = decode(key, value)
+        except ValueError:
+            self.malformed += 1
+            return None
+        self.apply(record)
+        return record
+
+    def apply(self, record: LedgerRecord) -> None:
+        """Folds one record in."""
+        match record:
+            case Owner():
+                self.owners[record.generation, record.first_epoch] = record
+            case SlotBeat():
+                self.slots[record.slot, record.incarnation] = record
+            case SlotStop():
+                self.stops.add((record.slot, record.incarnation))
+            case _:
+                self._apply_partition(self.of(record.partition), record)
+
+    def _apply_partition(
+        self, history: PartitionHistory, record: Open | Started | Receipt | Closed | State | Release | Void
+    ) -> None:
+        match record:
+            case Open():
+                history.opens[record.attempt] = record
+            case Started():
+                history.started[record.attempt] = record.process
+            case Receipt():
+                self._apply_receipt(history, record)
+            case Closed():
+                history.closed[record.attempt] = record
+            case State():
+                history.states[record.attempt] = record
+            case Release():
+                history.released.add(record.attempt)
+            case Void():
+                history.voids[record.attempt] = record.downstream
+
+    def _apply_receipt(self, history: PartitionHistory, record: Receipt) -> None:
+        known = history.receipts.get(record.attempt)
+        if known is None or record.position.upstream >= known.position.upstream:
+            history.receipts[record.attempt] = record
+        if record.runs:
+            place = (record.attempt, record.runs[0].upstream)
+            block = history.blocks.get(place)
+            if block is None or _last(record.runs) >= _last(block):
+                history.blocks[place] = record.runs
+
+
+def _last(runs: tuple[Run, ...]) -> int:
+    return runs[-1].upstream + runs[-1].length

@@ -1,0 +1,71 @@
+"""The driver's end of a flow's ledger: creates it, reads it to its settled end, follows it, appends to it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from sparkmirror.clusters import ClusterClient, LogReader, NewTopic, append_records, create_topics, read_to_end
+from sparkmirror.errors import BrokerRefused
+from sparkmirror.ledger import LedgerRecord, LedgerView, encode
+from sparkmirror.model import TopicPartition
+
+__all__ = ["FlowLedger", "ensure_compacted_topic"]
+
+
+def ensure_compacted_topic(client: ClusterClient, topic: str, partitions: int, replication_factor: int) -> None:
+    """Creates an internal topic unless it is there; waits until it has leaders."""
+    if topic not in client.view([topic]).topics or client.view([topic]).topics[topic].error:
+        refused = create_topics(
+            client, [NewTopic(topic, partitions, replication_factor, {"cleanup.policy": "compact"})]
+        )[topic]
+        if refused is not None:
+            raise BrokerRefused(
+                f"cluster {client.alias}: internal topic {topic} cannot be created: {refused}",
+                error_code=-1,
+                hint="create it by hand with cleanup.policy=compact, or set its replication factor key",
+            )
+    client.leader_node(TopicPartition(topic, partitions - 1))
+
+
+class FlowLedger:
+    """One flow's ledger and what it says."""
+
+    def __init__(self, client: ClusterClient, topic: str) -> None:
+        self.topic = topic
+        self.view = LedgerView()
+        self._client = client
+        self._partition = TopicPartition(topic, 0)
+        self._reader = LogReader(client, self._partition, 0)
+
+    @property
+    def offset(self) -> int:
+        """The next ledger offset to be read."""
+        return self._reader.offset
+
+    def read_all(self) -> LedgerView:
+        """The view at the settled end; reading goes on from there."""
+        for record in read_to_end(self._client, self._partition, self._reader.offset):
+            if record.key is not None:
+                self.view.read(record.key, record.value)
+            self._reader.offset = record.offset + 1
+        return self.view
+
+    def poll(self, wait_ms: int) -> list[LedgerRecord]:
+        """New records, folded into the view."""
+        found = []
+        for record in self._reader.poll(wait_ms):
+            if record.key is not None:
+                decoded = self.view.read(record.key, record.value)
+                if decoded is not None:
+                    found.append(decoded)
+        return found
+
+    def append(self, records: Sequence[LedgerRecord]) -> None:
+        """Appends, acked."""
+        if records:
+            append_records(self._client, self._partition, [encode(r) for r in records], int(time.time() * 1000))
+
+    def close(self) -> None:
+        """Ends the follower's connection."""
+        self._reader.close()

@@ -1,0 +1,330 @@
+"""How a slot opens a partition, and how it finds its way again after doubt. Control path: written as procedures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sparkmirror.clusters import (
+    FetchedPartition,
+    describe_flow_request,
+    find_coordinator_request,
+    flow_producer,
+    is_retriable,
+    leader_epoch_request,
+    name_of,
+)
+from sparkmirror.errors import (
+    BrokerRefused,
+    ClusterError,
+    ReplicationError,
+    SourceOffsetLost,
+    SourceTopicRecreated,
+    SourceTruncated,
+    TargetRefusedRecords,
+    TargetTopicRecreated,
+)
+from sparkmirror.ledger import Baseline, Expect, Found, Open, PartitionCopy, Started, find_out
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.finding import FindingOut, read_ends
+from sparkmirror.pipeline.loop import Ask, Procedure, Sleep
+from sparkmirror.pipeline.relay import FETCH_RETRY_S, PartitionRelay
+from sparkmirror.pipeline.target_topics import TargetTopics
+
+if TYPE_CHECKING:
+    from sparkmirror.pipeline.slot import Slot
+
+__all__ = ["Opening"]
+
+RETRY_S = 0.1
+UNKNOWN_TOPIC = (3, 100, 103)
+OFFSET_OUT_OF_RANGE = 1
+
+
+class Opening:
+    """The control path of one slot."""
+
+    def __init__(self, slot: Slot) -> None:
+        self._slot = slot
+        self._topics = TargetTopics(slot.target)
+        self._released: set[TopicPartition] = set()
+        self._settling: set[PartitionRelay] = set()
+        self._checking: set[PartitionRelay] = set()
+
+    def release(self, partition: TopicPartition) -> None:
+        """A partition that is still being opened is to be closed at once."""
+        self._released.add(partition)
+
+    # --- opening -----------------------------------------------------------------------------------------------
+
+    def start(self, orders: list[Open]) -> None:
+        """Opens partitions that the driver gave to this slot."""
+        for order in orders:
+            self._released.discard(order.partition)
+        self._slot.source.watch(order.partition.topic for order in orders)
+        self._slot.target.watch(order.target_topic for order in orders)
+        self._slot.loop.spawn(self._start(orders))
+
+    def _start(self, orders: list[Open]) -> Procedure:
+        slot = self._slot
+        started = [Started(o.partition, o.attempt, slot.process) for o in orders]
+        acked = yield from slot.ledger.append(
+            started, lambda: any(slot.is_mine(o.attempt, o.partition) for o in orders)
+        )
+        if not acked:
+            return
+        yield from self._check_owner()
+        yield from self._topics.load(sorted({o.target_topic for o in orders}))
+        for order in orders:
+            slot.loop.spawn(self._open(order))
+
+    def _check_owner(self) -> Procedure:
+        """Waits until the coordinator shows the epoch of our owner (O2): a newer one means that we are not it."""
+        slot = self._slot
+        if not slot.order.transactional_id:
+            return
+        while True:
+            try:
+                shown = yield from self._flow_epoch()
+                if shown is not None and shown <= slot.epoch:
+                    return
+            except ClusterError:
+                slot.target.refresh()
+            yield Sleep(RETRY_S)  # a raise of our own owner reaches us through the ledger
+
+    def _flow_epoch(self) -> Procedure:
+        slot = self._slot
+        name = slot.order.transactional_id
+        answer = yield from slot.target.ask_any(
+            lambda c: find_coordinator_request(c, name)
+        )
+        if answer.error_code:
+            return None
+        lane = yield from slot.target.node_lane(answer.node_id, "control")
+        answer = yield Ask(lane, describe_flow_request(name))
+        error, _, epoch = flow_producer(answer)
+        return epoch if error == 0 else None
+
+    def _open(self, order: Open) -> Procedure:
+        slot = self._slot
+        try:
+            yield from self._check_topics(order)
+            yield from self._check_source(order)
+            found = yield from self._find(order, PartitionCopy(order, slot.loop.now))
+            if not isinstance(found, Found):
+                yield from self._lost_before_start(order, found.log_end)
+                return
+        except ReplicationError as error:
+            if slot.is_mine(order.attempt, order.partition):
+                slot.refused(order, error)
+            return
+        except BrokerRefused as error:
+            if slot.is_mine(order.attempt, order.partition):
+                slot.refused(order, TargetRefusedRecords(f"{order.partition}: {error.message}", hint=error.hint))
+            return
+        if not slot.is_mine(order.attempt, order.partition):
+            return
+        copy = PartitionCopy(order, slot.loop.now)
+        copy.resume(found.position, found.runs, slot.loop.now)
+        copy.closing = order.partition in self._released
+        target = TopicPartition(order.target_topic, order.partition.partition)
+        slot.opened(
+            PartitionRelay(
+                copy=copy,
+                target=target,
+                source_id=bytes.fromhex(order.source_topic_id),
+                target_id=bytes.fromhex(order.target_topic_id),
+                limits=self._topics.known(order.target_topic).limits,
+            )
+        )
+
+    def _lost_before_start(self, order: Open, log_end: int) -> Procedure:
+        slot = self._slot
+        copy = PartitionCopy(order, slot.loop.now)
+        relay = PartitionRelay(
+            copy, TopicPartition(order.target_topic, order.partition.partition), b"", b"", lambda: None  # type: ignore[arg-type, return-value]
+        )
+        slot.forfeit(relay, "TARGET_TRUNCATED", f"the target ends at {log_end}, expected {order.position.downstream}")
+        yield Sleep(0)
+
+    def _check_topics(self, order: Open) -> Procedure:
+        """Both topics are the ones the driver meant, not another life of the same name."""
+        slot = self._slot
+        for side, topic, wanted, error in (
+            (slot.source, order.partition.topic, order.source_topic_id, SourceTopicRecreated),
+            (slot.target, order.target_topic, order.target_topic_id, TargetTopicRecreated),
+        ):
+            while side.topic_id(topic) is None:
+                side.refresh()
+                yield Sleep(RETRY_S)
+                if not slot.is_mine(order.attempt, order.partition):
+                    return
+            found = side.topic_id(topic)
+            if found is not None and found.hex() != wanted:
+                raise error(
+                    f"topic {topic} on {side.alias} has id {found.hex()}, expected {wanted}: "
+                    f"it was deleted and created again since",
+                    hint=f"to copy its new life: sparkmirror offsets reset {order.partition.topic}",
+                )
+
+    def _check_source(self, order: Open) -> Procedure:
+        """The source still holds what comes next, and has not lost what was copied."""
+        slot, partition, wanted = self._slot, order.partition, order.position.upstream
+        ends = yield from self._ends(partition)
+        if ends.log_start > wanted:
+            raise _lost(partition, wanted, ends.log_start)
+        if ends.log_end < wanted:
+            raise SourceTruncated(
+                f"{partition}: upstream offset {wanted} comes next, but the source ends at {ends.log_end}",
+                hint="records that were copied are gone at the source: sparkmirror offsets reset goes on from its end",
+            )
+        if order.source_leader_epoch >= 0:
+            lane = yield from slot.source.lane(partition, "control")
+            answer = yield Ask(lane, leader_epoch_request(lane.connection, partition, order.source_leader_epoch))
+            part = answer.topics[0].partitions[0]
+            if part.error_code == 0 and 0 <= part.end_offset < wanted:
+                raise SourceTruncated(
+                    f"{partition}: copied up to {wanted} in leader epoch {order.source_leader_epoch}, "
+                    f"which the source now ends at {part.end_offset}"
+                )
+
+    def _ends(self, partition: TopicPartition) -> Procedure:
+        while True:
+            try:
+                ends = yield from read_ends(self._slot.source, partition)
+                return ends
+            except ClusterError as error:
+                if isinstance(error, BrokerRefused) and not is_retriable(error.error_code):
+                    raise
+                self._slot.source.refresh()
+            yield Sleep(RETRY_S)
+
+    # --- finding out -------------------------------------------------------------------------------------------
+
+    def _find(self, order: Open, copy: PartitionCopy) -> Procedure:
+        slot = self._slot
+        target = TopicPartition(order.target_topic, order.partition.partition)
+        settings = self._topics.known(order.target_topic)
+        finding = FindingOut(
+            slot.source, slot.target, order.partition, target, read_committed=order.read_committed
+        )
+        found = yield from finding.run(
+            find_out(
+                Baseline(
+                    partition=order.partition,
+                    target=target,
+                    position=copy.proven,
+                    producer_ids=frozenset((order.producer_id,)),
+                    sequenced_by=(order.producer_id, order.producer_epoch),
+                    shared=order.shared,
+                    source_compacts=order.source_compacts,
+                    target_compacts=settings.is_compacted,
+                    compare_timestamps=not settings.is_log_append_time,
+                )
+            )
+        )
+        return found
+
+    def settle(self, relay: PartitionRelay) -> None:
+        """Reads the settled log of a partition in doubt, once."""
+        if relay not in self._settling:
+            self._settling.add(relay)
+            self._slot.loop.spawn(self._settle(relay))
+
+    def _settle(self, relay: PartitionRelay) -> Procedure:
+        slot, copy, doubt = self._slot, relay.copy, relay.copy.doubt
+        assert doubt is not None
+        relay.drop_queue()
+        relay.lane = None
+        try:
+            if doubt.expect is Expect.FENCED:
+                slot.forfeit(relay, "FENCED", f"{name_of(doubt.error)}: {doubt.message}")
+                return
+            if copy.order.source_compacts:
+                # Records may vanish from the source between two readings, and with them the fixed numbering (4b):
+                # the late twin of a batch could then be taken for another one. A new attempt under a fence cannot.
+                slot.forfeit(relay, "IN_DOUBT", doubt.message)
+                return
+            if doubt.expect is Expect.SPLIT:
+                yield from self._topics.load([relay.target.topic])
+            found = yield from self._find(copy.order, copy)
+        except ReplicationError as error:
+            self._stop(relay, error)
+            return
+        except BrokerRefused as error:
+            self._stop(relay, TargetRefusedRecords(f"{relay.source}: {error.message}", hint=error.hint))
+            return
+        finally:
+            self._settling.discard(relay)
+        if not slot.is_mine(copy.order.attempt, relay.source):
+            return
+        if not isinstance(found, Found):
+            slot.forfeit(relay, "TARGET_TRUNCATED", f"the target ends at {found.log_end}")
+            return
+        copy.resume(found.position, found.runs, slot.loop.now)
+        if doubt.expect is Expect.REFUSED:
+            relay.stop_reason = TargetRefusedRecords(
+                f"{relay.source} at upstream offset {found.position.upstream}: target {relay.target} refuses: "
+                f"{name_of(doubt.error)}: {doubt.message}"
+            )
+
+    def _stop(self, relay: PartitionRelay, error: ReplicationError) -> None:
+        """The log is not what it should be: nothing is closed, the driver keeps the partition stopped."""
+        self._slot.forfeit(relay, error.code, str(error))
+
+    # --- fetch errors ------------------------------------------------------------------------------------------
+
+    def fetch_failed(self, relay: PartitionRelay, part: FetchedPartition) -> None:
+        """The source answered a fetch of one partition with an error."""
+        slot = self._slot
+        relay.fetch_after = slot.loop.now + FETCH_RETRY_S
+        if not relay.trouble:
+            relay.trouble_since = slot.loop.now
+        relay.trouble = f"source {slot.source.alias}: {name_of(part.error)}"
+        if part.diverging:
+            relay.stop_reason = SourceTruncated(f"{relay.source}: the source's log diverges from what was copied")
+        elif part.error == OFFSET_OUT_OF_RANGE or part.error in UNKNOWN_TOPIC:
+            if relay not in self._checking:
+                self._checking.add(relay)
+                slot.loop.spawn(self._check_again(relay))
+        else:
+            slot.source.refresh()
+
+    def _check_again(self, relay: PartitionRelay) -> Procedure:
+        """Out of range, or the topic is gone: look which of the two, and whether the topic is another one now."""
+        slot, partition = self._slot, relay.source
+        try:
+            slot.source.refresh()
+            yield Sleep(FETCH_RETRY_S)
+            found = slot.source.topic_id(partition.topic)
+            if found is None:
+                relay.trouble = f"source topic {partition.topic} is gone"
+                relay.fetch_after = slot.loop.now + 1.0
+                return
+            if found != relay.source_id:
+                raise SourceTopicRecreated(
+                    f"{partition}: the source topic was deleted and created again (id {found.hex()}, "
+                    f"expected {relay.source_id.hex()}); copied up to upstream offset {relay.copy.proven.upstream}",
+                    hint=f"to copy its new life: sparkmirror offsets reset {partition.topic}",
+                )
+            ends = yield from self._ends(partition)
+            wanted = relay.copy.read_from
+            if ends.log_start > wanted:
+                raise _lost(partition, wanted, ends.log_start)
+            if ends.log_end < wanted:
+                raise SourceTruncated(
+                    f"{partition}: upstream offset {wanted} comes next, but the source ends at {ends.log_end}"
+                )
+        except ReplicationError as error:
+            relay.stop_reason = error
+        except BrokerRefused as error:
+            relay.trouble = error.message
+        finally:
+            self._checking.discard(relay)
+
+
+def _lost(partition: TopicPartition, wanted: int, log_start: int) -> SourceOffsetLost:
+    return SourceOffsetLost(
+        f"{partition}: wanted upstream offset {wanted}, but the source log starts at {log_start}; "
+        f"{log_start - wanted} offsets are gone and were never copied",
+        hint=f"to accept the gap: sparkmirror offsets skip {partition} --to {log_start}",
+    )

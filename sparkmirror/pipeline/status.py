@@ -1,0 +1,78 @@
+"""What a flow and its partitions do now, as values that the terminal (later metrics and REST) show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sparkmirror.model import FlowName, TopicPartition
+
+__all__ = ["Discovery", "FlowStatus", "MirroredTopic", "PartitionStatus"]
+
+
+@dataclass(frozen=True, slots=True)
+class MirroredTopic:
+    """A topic that a flow copies, with both sides' ids and the settings that decide how."""
+
+    topic: str
+    remote: str
+    partitions: int
+    source_topic_id: str
+    target_topic_id: str
+    source_compacts: bool
+    target_compacts: bool
+    target_log_append_time: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What there is to copy, and the topics that cannot be, with the reason."""
+
+    topics: tuple[MirroredTopic, ...]
+    stopped: dict[str, str]
+
+
+@dataclass(slots=True)
+class PartitionStatus:
+    """One partition: "opening", "copying", "waiting", "stopped", "recovering", "closed"; why; and how far."""
+
+    partition: TopicPartition
+    state: str = "opening"
+    code: str = ""
+    reason: str = ""
+    slot: int | None = None
+    next_upstream: int = 0
+    source_end: int = -1
+    records: int = 0
+    record_bytes: int = 0
+
+    @property
+    def lag(self) -> int:
+        """Upstream offsets not yet proven copied, 0 while the source's end is unknown."""
+        return max(self.source_end - self.next_upstream, 0)
+
+
+@dataclass(slots=True)
+class FlowStatus:
+    """One flow. `state` is "running" only while it copies or has nothing to copy."""
+
+    name: FlowName
+    state: str = "starting"
+    reason: str = ""
+    partitions: dict[TopicPartition, PartitionStatus] = field(default_factory=dict)
+    stopped_topics: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def records(self) -> int:
+        """Records proven copied since the start of this process."""
+        return sum(p.records for p in self.partitions.values())
+
+    @property
+    def record_bytes(self) -> int:
+        """Bytes of the batches that carried them."""
+        return sum(p.record_bytes for p in self.partitions.values())
+
+    @property
+    def lag(self) -> int:
+        """Sum of the partitions' lags."""
+        return sum(p.lag for p in self.partitions.values())

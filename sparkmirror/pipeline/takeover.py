@@ -1,0 +1,166 @@
+"""Taking over from MirrorMaker 2: its positions, its last offset syncs, and a walk along both logs where it was killed.
+
+MM2 stores a position each 60 s, so a killed one has written records past it. Its last sync names a record on both sides;
+from there both logs are walked record by record to the target's end, and copying starts after the last match (D11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+from sparkmirror.clusters import ClusterClient, partition_ends, read_raw, read_to_end
+from sparkmirror.errors import ReplicationError
+from sparkmirror.ledger import (
+    AskEnds,
+    AskPause,
+    AskSource,
+    AskTarget,
+    Baseline,
+    Ends,
+    Found,
+    Position,
+    Run,
+    SourceChunk,
+    find_out,
+)
+from sparkmirror.model import OffsetSync, TopicPartition
+from sparkmirror.pipeline.recorder import CONNECTOR
+from sparkmirror.pipeline.status import MirroredTopic
+from sparkmirror.wire import (
+    MalformedInternalRecord,
+    decode_connect_offset,
+    decode_offset_sync,
+    decode_source_key,
+    source_key,
+)
+
+__all__ = ["BlockingFinder", "Inherited", "read_positions", "read_syncs", "walk_from_sync"]
+
+
+@dataclass(frozen=True, slots=True)
+class Inherited:
+    """Where copying starts after MM2, which pairs were seen on the way, and what the user should know."""
+
+    position: Position
+    runs: tuple[Run, ...]
+    note: str
+
+
+def read_positions(client: ClusterClient, topic: str, alias: str) -> dict[TopicPartition, int]:
+    """MM2's stored positions (last copied offsets) of one source cluster; the newest value per exact key counts."""
+    found: dict[TopicPartition, int | None] = {}
+    view = client.view([topic]).topics.get(topic)
+    for index in range(view.partitions if view is not None and view.error == 0 else 0):
+        for record in read_to_end(client, TopicPartition(topic, index)):
+            if record.key is None:
+                continue
+            try:
+                key = decode_source_key(record.key)
+                if key is None or key.cluster != alias:
+                    continue
+                # Another field order or a blank is another key, which no MM2 task ever reads.
+                if record.key == source_key(CONNECTOR, alias, key.partition):
+                    found[key.partition] = decode_connect_offset(record.value)
+            except MalformedInternalRecord:
+                continue
+    return {partition: last for partition, last in found.items() if last is not None and last >= 0}
+
+
+def read_syncs(client: ClusterClient, topic: str) -> dict[TopicPartition, OffsetSync]:
+    """The newest offset sync of each source partition."""
+    found: dict[TopicPartition, OffsetSync] = {}
+    view = client.view([topic]).topics.get(topic)
+    if view is None or view.error:
+        return found
+    for record in read_to_end(client, TopicPartition(topic, 0)):
+        if record.key is None or record.value is None:
+            continue
+        try:
+            sync = decode_offset_sync(record.key, record.value)
+        except MalformedInternalRecord:
+            continue
+        found[sync.partition] = sync
+    return found
+
+
+class BlockingFinder:
+    """Runs the pure recovery generators on the driver."""
+
+    def __init__(self, source: ClusterClient, target: ClusterClient, sleep: Any) -> None:
+        self._source = source
+        self._target = target
+        self._sleep = sleep
+
+    def run(
+        self, asking: Generator[Any, Any, Any], partition: TopicPartition, target: TopicPartition, *, read_committed: bool
+    ) -> Any:
+        """Drives `asking` to its end."""
+        answer: Any = None
+        while True:
+            try:
+                ask = asking.send(answer)
+            except StopIteration as end:
+                return end.value
+            match ask:
+                case AskPause(seconds):
+                    self._sleep(seconds)
+                    answer = None
+                case AskEnds():
+                    answer = Ends(*partition_ends(self._target, target))
+                case AskTarget(offset):
+                    answer = read_raw(self._target, target, offset).batches
+                case AskSource(offset):
+                    read = read_raw(self._source, partition, offset, read_committed=read_committed)
+                    answer = SourceChunk(read.batches, (read.aborted or []) if read_committed else None, read.log_start)
+
+
+def walk_from_sync(
+    finder: BlockingFinder,
+    topic: MirroredTopic,
+    partition: TopicPartition,
+    sync: OffsetSync | None,
+    *,
+    stored: int | None,
+    read_committed: bool,
+) -> Inherited:
+    """Where to start on a partition that MM2 wrote: after the last target record that is a source record."""
+    target = TopicPartition(topic.remote, partition.partition)
+    if sync is not None:
+        base = Baseline(
+            partition=partition,
+            target=target,
+            position=Position(sync.upstream_offset, sync.downstream_offset, 0),
+            producer_ids=None,
+            sequenced_by=None,
+            shared=False,
+            source_compacts=topic.source_compacts,
+            target_compacts=topic.target_compacts,
+            compare_timestamps=not topic.target_log_append_time,
+        )
+        try:
+            found = finder.run(find_out(base), partition, target, read_committed=read_committed)
+            if isinstance(found, Found) and found.position.upstream > (stored if stored is not None else -1):
+                return Inherited(found.position._replace(sequence=0), tuple(found.runs), "")
+        except ReplicationError as error:
+            note = f"{partition}: MM2's tail could not be matched ({error.message})"
+        else:
+            note = f"{partition}: MM2's last sync is not where its log ends"
+    else:
+        note = f"{partition}: MM2 left no offset sync"
+    end = finder.run(_end(), partition, target, read_committed=read_committed)
+    start = stored + 1 if stored is not None else 0
+    return Inherited(
+        Position(start, end, 0),
+        (),
+        f"{note}; copying starts at upstream offset {start}, records MM2 wrote after that are written again",
+    )
+
+
+def _end() -> Generator[Any, Any, int]:
+    while True:
+        ends = yield AskEnds()
+        if ends.high_watermark == ends.log_end:
+            return int(ends.log_end)
+        yield AskPause(0.05)

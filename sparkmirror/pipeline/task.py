@@ -1,0 +1,35 @@
+"""What runs inside a Spark task: the entry point of a slot. Imported by Spark's Python workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pyspark import TaskContext
+
+from sparkmirror.config import load
+from sparkmirror.errors import SparkmirrorError
+from sparkmirror.model import FlowName
+from sparkmirror.pipeline.slot import Slot, SlotOrder
+
+__all__ = ["run_slot"]
+
+
+def run_slot(orders: Iterable[SlotOrder]) -> Iterator[str]:
+    """Runs one slot to its end and yields why it ended. Never raises for anything that a partition does."""
+    wanted = list(orders)  # a worker is reused only if its task consumed its input (R20)
+    context = TaskContext.get()
+    if context is not None and context.attemptNumber() > 0:
+        # Spark started the task again by itself (a lost executor): the first one may still write (D9). A stage that is
+        # started again begins at attempt 0; the slot then sees the first one's beats in the ledger and leaves.
+        yield "refused: started again by Spark"
+        return
+    for order in wanted:
+        try:
+            settings = load(order.config_path)
+            if settings.digest != order.config_digest:
+                yield f"refused: {order.config_path} changed since the flow was started"
+                return
+            flow = settings.flow(FlowName(order.source, order.target))
+            yield Slot(order, flow).run()
+        except SparkmirrorError as error:
+            yield f"failed: {error}"

@@ -1,0 +1,220 @@
+"""Names: what a topic of the source is called on the target, and what is behind a name found there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from sparkmirror.config import FlowSettings
+
+__all__ = [
+    "DefaultReplicationPolicy",
+    "IdentityReplicationPolicy",
+    "ReplicationPolicy",
+    "connect_configs_topic",
+    "connect_offsets_topic",
+    "connect_status_topic",
+    "ledger_topic",
+    "policy_for",
+]
+
+_HEARTBEATS = "heartbeats"
+IDENTITY_CLASS = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+
+
+class ReplicationPolicy(Protocol):
+    """The questions that may be asked about a name."""
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        """The name on the target of `topic` from `source_alias`."""
+
+    def topic_source(self, topic: str) -> str | None:
+        """The alias a name says it comes from, if it says so; may be empty text."""
+
+    def upstream_topic(self, topic: str) -> str | None:
+        """The name one cluster before, if the name tells."""
+
+    def original_topic(self, topic: str) -> str:
+        """The name where the chain begins."""
+
+    def heartbeats_topic(self) -> str:
+        """The topic of heartbeats."""
+
+    def offset_syncs_topic(self, alias: str) -> str:
+        """The topic of offset syncs; `alias` is the cluster it is not on."""
+
+    def checkpoints_topic(self, source_alias: str) -> str:
+        """The topic of checkpoints of groups of `source_alias`."""
+
+    def is_heartbeats_topic(self, topic: str) -> bool:
+        """Whether the chain begins with the topic of heartbeats."""
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        """Whether it is a topic of checkpoints."""
+
+    def is_mm2_internal_topic(self, topic: str) -> bool:
+        """Whether a mirror keeps its own records in it."""
+
+    def is_internal_topic(self, topic: str) -> bool:
+        """Whether it is never copied."""
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultReplicationPolicy:
+    """`alias.topic`. A local topic with the separator in its name cannot be told from a remote one."""
+
+    separator: str = "."
+    internal_separator: str = "."
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        """The alias, the separator, the topic."""
+        return source_alias + self.separator + topic
+
+    def topic_source(self, topic: str) -> str | None:
+        """The piece before the first separator; none if nothing but separators follows it."""
+        if not _has_two_pieces(topic, self.separator):
+            return None
+        return topic.partition(self.separator)[0]
+
+    def upstream_topic(self, topic: str) -> str | None:
+        """The name without its first piece."""
+        source = self.topic_source(topic)
+        return None if source is None else topic[len(source) + len(self.separator) :]
+
+    def original_topic(self, topic: str) -> str:
+        """The last piece of the chain."""
+        return _original(self, topic)
+
+    def heartbeats_topic(self) -> str:
+        """Always `heartbeats`."""
+        return _HEARTBEATS
+
+    def offset_syncs_topic(self, alias: str) -> str:
+        """`mm2-offset-syncs.alias.internal`."""
+        return self.internal_separator.join(("mm2-offset-syncs", alias, "internal"))
+
+    def checkpoints_topic(self, source_alias: str) -> str:
+        """`alias.checkpoints.internal`."""
+        return source_alias + self._checkpoints_end()
+
+    def is_heartbeats_topic(self, topic: str) -> bool:
+        """Whether the chain begins with `heartbeats`, which is true of a user's `x.heartbeats` too."""
+        return self.original_topic(topic) == _HEARTBEATS
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        """Whether it ends as topics of checkpoints do."""
+        return topic.endswith(self._checkpoints_end())
+
+    def is_mm2_internal_topic(self, topic: str) -> bool:
+        """`mm2….internal`, or a topic of checkpoints (KAFKA-17200)."""
+        own = topic.startswith("mm2") and topic.endswith(self.internal_separator + "internal")
+        return own or self.is_checkpoints_topic(topic)
+
+    def is_internal_topic(self, topic: str) -> bool:
+        """A mirror's own, or one whose name starts with `__` or `.`."""
+        return topic.startswith(("__", ".")) or self.is_mm2_internal_topic(topic)
+
+    def _checkpoints_end(self) -> str:
+        return f"{self.internal_separator}checkpoints{self.internal_separator}internal"
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityReplicationPolicy:
+    """Names stay as they are, but for those that end in `heartbeats`, which are treated as by the default policy."""
+
+    source_alias: str | None = None
+    default: DefaultReplicationPolicy = DefaultReplicationPolicy()
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        """The topic itself."""
+        return self.default.format_remote_topic(source_alias, topic) if _looks_like_heartbeats(topic) else topic
+
+    def topic_source(self, topic: str) -> str | None:
+        """The source this policy was made for, whatever the name."""
+        return self.default.topic_source(topic) if _looks_like_heartbeats(topic) else self.source_alias
+
+    def upstream_topic(self, topic: str) -> str | None:
+        """The topic itself."""
+        return self.default.upstream_topic(topic) if _looks_like_heartbeats(topic) else topic
+
+    def original_topic(self, topic: str) -> str:
+        """The topic itself."""
+        return _original(self, topic)
+
+    def heartbeats_topic(self) -> str:
+        """Always `heartbeats`."""
+        return self.default.heartbeats_topic()
+
+    def offset_syncs_topic(self, alias: str) -> str:
+        """As the default policy."""
+        return self.default.offset_syncs_topic(alias)
+
+    def checkpoints_topic(self, source_alias: str) -> str:
+        """As the default policy."""
+        return self.default.checkpoints_topic(source_alias)
+
+    def is_heartbeats_topic(self, topic: str) -> bool:
+        """Whether the chain begins with `heartbeats`."""
+        return self.original_topic(topic) == _HEARTBEATS
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        """As the default policy."""
+        return self.default.is_checkpoints_topic(topic)
+
+    def is_mm2_internal_topic(self, topic: str) -> bool:
+        """As the default policy."""
+        return self.default.is_mm2_internal_topic(topic)
+
+    def is_internal_topic(self, topic: str) -> bool:
+        """As the default policy."""
+        return self.default.is_internal_topic(topic)
+
+
+def policy_for(flow: FlowSettings) -> ReplicationPolicy:
+    """The policy of a flow."""
+    separator = flow.replication_policy_separator
+    internal = separator if flow.replication_policy_internal_topic_separator_enabled else "."
+    default = DefaultReplicationPolicy(separator, internal)
+    if flow.replication_policy_class == IDENTITY_CLASS:
+        return IdentityReplicationPolicy(flow.name.source, default)
+    return default
+
+
+def ledger_topic(source_alias: str) -> str:
+    """Our ledger on the target; a name that MirrorMaker 2 takes for internal, so it never copies it on."""
+    return f"mm2-ledger.{source_alias}.internal"
+
+
+def connect_offsets_topic(source_alias: str) -> str:
+    """Where MirrorMaker 2 stores positions; dots, whatever the separator."""
+    return f"mm2-offsets.{source_alias}.internal"
+
+
+def connect_status_topic(source_alias: str) -> str:
+    """Where MirrorMaker 2 stores the states of its connectors."""
+    return f"mm2-status.{source_alias}.internal"
+
+
+def connect_configs_topic(source_alias: str) -> str:
+    """Where MirrorMaker 2 stores the configs of its connectors."""
+    return f"mm2-configs.{source_alias}.internal"
+
+
+def _looks_like_heartbeats(topic: str) -> bool:
+    return topic.endswith(_HEARTBEATS)
+
+
+def _has_two_pieces(topic: str, separator: str) -> bool:
+    """Whether the name has two pieces when cut at every separator and empty pieces at the end are dropped."""
+    pieces = topic.split(separator)
+    while pieces and not pieces[-1]:
+        pieces.pop()
+    return len(pieces) >= 2
+
+
+def _original(policy: ReplicationPolicy, topic: str) -> str:
+    while True:
+        upstream = policy.upstream_topic(topic)
+        if upstream is None or upstream == topic:
+            return topic
+        topic = upstream

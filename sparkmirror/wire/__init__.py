@@ -1,0 +1,71 @@
+"""Bytes to values and back: record batches, their lanes to the target, and MM2's internal records. Does no I/O."""
+
+from sparkmirror.wire.checkpoint import decode_checkpoint, encode_checkpoint
+from sparkmirror.wire.codecs import DECOMPRESSED_BYTES_MAX, compress, decompress
+from sparkmirror.wire.connect_offset import (
+    CONNECT_OFFSET_PARTITIONS,
+    SourcePosition,
+    checkpoint_key,
+    connect_partition,
+    decode_connect_offset,
+    decode_source_key,
+    encode_connect_offset,
+    heartbeat_key,
+    murmur2,
+    source_key,
+)
+from sparkmirror.wire.heartbeat import decode_heartbeat, encode_heartbeat
+from sparkmirror.wire.offset_sync import decode_offset_sync, encode_offset_sync
+from sparkmirror.wire.parcels import Packed, PackLimits, pack
+from sparkmirror.wire.record import Record
+from sparkmirror.wire.record_batch import (
+    NO_PRODUCER,
+    BatchView,
+    Producer,
+    build_batch,
+    build_sparse_batch,
+    control_type,
+    first_batch_size,
+    read_batches,
+    read_records,
+)
+from sparkmirror.wire.rewrite import Parcel, stamp
+from sparkmirror.wire.schema import MalformedInternalRecord
+
+__all__ = [
+    "CONNECT_OFFSET_PARTITIONS",
+    "DECOMPRESSED_BYTES_MAX",
+    "NO_PRODUCER",
+    "BatchView",
+    "MalformedInternalRecord",
+    "PackLimits",
+    "Packed",
+    "Parcel",
+    "Producer",
+    "Record",
+    "SourcePosition",
+    "build_batch",
+    "build_sparse_batch",
+    "checkpoint_key",
+    "compress",
+    "connect_partition",
+    "control_type",
+    "decode_checkpoint",
+    "decode_connect_offset",
+    "decode_heartbeat",
+    "decode_offset_sync",
+    "decode_source_key",
+    "decompress",
+    "encode_checkpoint",
+    "encode_connect_offset",
+    "encode_heartbeat",
+    "encode_offset_sync",
+    "first_batch_size",
+    "heartbeat_key",
+    "murmur2",
+    "pack",
+    "read_batches",
+    "read_records",
+    "source_key",
+    "stamp",
+]

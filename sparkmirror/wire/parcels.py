@@ -1,0 +1,371 @@
+"""From fetched batches to parcels: which lane each batch takes, what is dropped, and where copying must stop.
+
+| lane    | when                                                                                              |
+|---------|---------------------------------------------------------------------------------------------------|
+| patch   | dense, wholly wanted, create time, fits the target, not small: its own bytes, no copy             |
+| merge   | small neighbours of one codec become one batch; a small one that stays alone is patched           |
+| rebuild | offset gaps, partly wanted, log append time, too large for the target: record by record           |
+| drop    | control batches, aborted transactions under read_committed, batches that compaction has emptied   |
+
+Invariant A: no record below `from_offset` or at or above `until_offset` is in any parcel, and offsets only ascend.
+Invariant B: whatever stops the packing, the parcels before it are complete, and `next_upstream` is where it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sparkmirror.errors import CorruptBatch, InternalError, ReplicationError, TargetRefusedRecords
+from sparkmirror.wire.codecs import NONE
+from sparkmirror.wire.record_batch import (
+    ATTRIBUTE_CODEC,
+    ATTRIBUTE_CONTROL,
+    ATTRIBUTE_LOG_APPEND_TIME,
+    ATTRIBUTE_TRANSACTIONAL,
+    BatchView,
+    Row,
+    control_type,
+    read_rows,
+)
+from sparkmirror.wire.rewrite import Parcel, SinglesReader, assemble, patch
+
+__all__ = ["PackLimits", "Packed", "pack"]
+
+_OFFSET_END = 1 << 63
+_NO_TIMESTAMP = -1
+_NULL_KEY = 1  # the zigzag form of length -1, the first byte of a record's tail
+
+
+@dataclass(frozen=True, slots=True)
+class PackLimits:
+    """What the target accepts, and when to merge. Timestamps are absolute ms, None = the target does not check."""
+
+    batch_bytes_max: int
+    merge_below_bytes: int
+    merge_to_bytes: int
+    decompressed_bytes_max: int
+    refuse_null_keys: bool = False
+    timestamp_after_max: int | None = None
+    timestamp_before_min: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """The parcels in order, the first upstream offset not accounted for, and what stopped the packing there, if any."""
+
+    parcels: list[Parcel]
+    next_upstream: int
+    stopped: ReplicationError | None = None
+
+
+def pack(
+    batches: Sequence[BatchView],
+    *,
+    from_offset: int,
+    until_offset: int | None,
+    aborted: Sequence[tuple[int, int]] | None,
+    limits: PackLimits,
+) -> Packed:
+    """Turn the batches of one partition of one fetch response into parcels.
+
+    `aborted` is the response's own list of (producer id, first offset), None under read_uncommitted. A batch or record
+    that cannot be copied does not raise: it is in `stopped`, and `next_upstream` is its offset.
+    """
+    until = _OFFSET_END if until_offset is None else until_offset
+    singles = _singles_reader(batches, until, bool(aborted), limits)
+    packer = _Packer(from_offset, until, aborted or (), limits, singles)
+    packer.run(iter(batches))
+    _assert_window(packer.parcels, from_offset)
+    return Packed(packer.parcels, packer.next_upstream, packer.stopped)
+
+
+def _assert_window(parcels: list[Parcel], from_offset: int) -> None:
+    position = from_offset
+    for parcel in parcels:
+        first = parcel.pieces[0][0]
+        if first < position:
+            raise InternalError(f"invariant A: a parcel begins at upstream {first}, {position} or later expected")
+        position = parcel.next_upstream
+
+
+class _AbortedTransactions:
+    """Which producer ids are inside an aborted transaction, as one fetch response tells it.
+
+    The state must not outlive the response: the next response's list names again whatever is still open, and an id
+    that aborted once may commit later.
+    """
+
+    __slots__ = ("_coming", "_open")
+
+    def __init__(self, aborted: Sequence[tuple[int, int]]) -> None:
+        self._coming = sorted(aborted, key=lambda entry: entry[1], reverse=True)
+        self._open: set[int] = set()
+
+    def drops(self, view: BatchView) -> bool:
+        """Whether the batch is aborted data; must see every transactional and control batch, in order."""
+        while self._coming and self._coming[-1][1] <= view.last_offset:
+            self._open.add(self._coming.pop()[0])
+        if view.is_control:
+            if self._open and control_type(view) == "abort":
+                self._open.discard(view.producer_id)
+            return False
+        return view.is_transactional and view.producer_id in self._open
+
+
+class _Group:
+    """Small neighbours of one codec, waiting to become one batch."""
+
+    __slots__ = ("body_bytes", "codec", "lone", "next_upstream", "rows", "size", "sources")
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.codec = NONE
+        self.sources = 0
+        self.size = 0
+        self.body_bytes = 0
+        self.next_upstream = 0
+        # The only batch so far, while it may still be patched. A compressed one is not read before it has company.
+        self.lone: BatchView | None = None
+
+
+class _Packer:
+    """One run of `pack`."""
+
+    __slots__ = (
+        "_aborted",
+        "_finished",
+        "_from",
+        "_group",
+        "_limits",
+        "_lowest",
+        "_singles",
+        "_until",
+        "next_upstream",
+        "parcels",
+        "stopped",
+    )
+
+    def __init__(
+        self,
+        start: int,
+        until: int,
+        aborted: Sequence[tuple[int, int]],
+        limits: PackLimits,
+        singles: SinglesReader,
+    ) -> None:
+        self._from, self._until, self._limits = start, until, limits
+        self._lowest = 0  # the least base offset that the next batch may have
+        self._aborted = _AbortedTransactions(aborted)
+        self._singles = singles
+        self._group = _Group()
+        self._finished = False
+        self.parcels: list[Parcel] = []
+        self.next_upstream = start
+        self.stopped: ReplicationError | None = None
+
+    def run(self, batches: Iterator[BatchView]) -> None:
+        """Take all batches, as far as nothing stops it."""
+        while not self._finished:
+            group = self._group
+            plain = group.codec == NONE or not group.sources
+            view = self._take_singles(batches) if plain else next(batches, None)
+            if view is None:
+                break
+            self._take(view)
+        if self.stopped is None:
+            self._close_group()
+
+    def _take_singles(self, batches: Iterator[BatchView]) -> BatchView | None:
+        group = self._group
+        lowest, room = max(self._lowest, self._from), self._limits.merge_to_bytes - group.size
+        taken = self._singles.take(batches, group.rows, lowest=lowest, size_max=room)
+        if taken.last is not None:
+            group.lone = taken.last if not group.sources and taken.batches == 1 else None
+            group.codec = NONE
+            group.sources += taken.batches
+            group.size += taken.size
+            self._advance(taken.last, taken.last.base_offset + 1)
+            group.next_upstream = self.next_upstream
+        return taken.refused
+
+    def _take(self, view: BatchView) -> None:
+        """One batch by the general way."""
+        if view.base_offset < self._lowest:
+            reason = f"batch at offset {view.base_offset} lies below offset {self._lowest}, which was already read"
+            self._stop(CorruptBatch(reason, offset=view.base_offset), self.next_upstream)
+        elif view.base_offset >= self._until:
+            self.next_upstream, self._finished = max(self.next_upstream, self._until), True
+        else:
+            try:
+                self._take_wanted(view)
+            except CorruptBatch as error:
+                self._stop(error, view.base_offset if error.offset is None else error.offset)
+
+    def _take_wanted(self, view: BatchView) -> None:
+        end = min(view.last_offset + 1, self._until)
+        if self._aborted.drops(view) or view.is_control or not view.count or view.last_offset < self._from:
+            self._advance(view, end)
+            return
+        whole = view.base_offset >= self._from and view.last_offset < self._until
+        fits = view.size <= self._limits.batch_bytes_max
+        piece = _Wanted(view, whole and fits and view.is_dense and not view.is_log_append_time, end)
+        if not piece.patchable or _is_suspect(view, self._limits):
+            piece.rows = self._wanted_rows(view)
+            piece.cut_at_refused(self._limits)
+        if view.size < self._limits.merge_below_bytes:
+            self._join_group(piece)
+        else:
+            self._send_alone(piece)
+        if piece.refusal is not None:
+            self._stop(piece.refusal, piece.next_upstream)
+
+    def _wanted_rows(self, view: BatchView) -> list[Row]:
+        rows = read_rows(view, limit=self._limits.decompressed_bytes_max)
+        if view.base_offset >= self._from and view.last_offset < self._until:
+            return rows
+        return [row for row in rows if self._from <= row[0] < self._until]
+
+    def _join_group(self, piece: _Wanted) -> None:
+        group, view = self._group, piece.view
+        full = group.size + view.size > self._limits.merge_to_bytes
+        if group.sources and (
+            full or group.codec != view.codec or group.body_bytes > self._limits.decompressed_bytes_max
+        ):
+            self._close_group()
+            if self._finished:
+                return
+            group = self._group
+        if group.sources:
+            self._read_lone()
+        # Plain rows cost little to cut; a compressed batch is opened only when a second one joins it.
+        if piece.rows is None and (group.sources or view.codec == NONE):
+            piece.rows = self._wanted_rows(view)
+        group.lone = view if piece.patchable and not group.sources else None
+        group.rows += piece.rows or ()
+        group.body_bytes += sum(len(tail) for _, _, tail in piece.rows or ())
+        group.codec = view.codec
+        group.sources += 1
+        group.size += view.size
+        self._advance(view, piece.next_upstream)
+        group.next_upstream = self.next_upstream
+
+    def _read_lone(self) -> None:
+        """Open the batch that waited alone, now that it has company."""
+        group, lone = self._group, self._group.lone
+        if lone is None:
+            return
+        if not group.rows:
+            # Damaged, it must not be patched through either: the group is given up before the reading.
+            self._group = _Group()
+            group.rows = self._wanted_rows(lone)
+            group.body_bytes = sum(len(tail) for _, _, tail in group.rows)
+            self._group = group
+        group.lone = None
+
+    def _send_alone(self, piece: _Wanted) -> None:
+        self._close_group()
+        if self._finished:
+            return
+        self._advance(piece.view, piece.next_upstream)
+        if piece.patchable:
+            self.parcels.append(patch(piece.view))
+        else:
+            self._assemble(piece.rows or [], piece.view.codec, piece.next_upstream)
+
+    def _close_group(self) -> None:
+        group, self._group = self._group, _Group()
+        if group.lone is not None:
+            self.parcels.append(patch(group.lone))
+        else:
+            self._assemble(group.rows, group.codec, group.next_upstream)
+
+    def _assemble(self, rows: list[Row], codec: int, end: int) -> None:
+        done = assemble(rows, codec, batch_bytes_max=self._limits.batch_bytes_max, next_upstream=end)
+        self.parcels += done.parcels
+        if done.stopped is not None:
+            self._finish(done.stopped, done.stopped.offset)
+
+    def _advance(self, view: BatchView, end: int) -> None:
+        self._lowest = view.last_offset + 1
+        self.next_upstream = max(self.next_upstream, end)
+
+    def _stop(self, error: ReplicationError, offset: int) -> None:
+        """Give out what waits, then stop; what waits may itself stop earlier, and then that is told."""
+        self._close_group()
+        if not self._finished:
+            self._finish(error, offset)
+
+    def _finish(self, error: ReplicationError, offset: int) -> None:
+        self.stopped, self.next_upstream, self._finished = error, max(self._from, offset), True
+
+
+class _Wanted:
+    """One batch with something to copy: how far it is accounted for, and its rows once they were needed."""
+
+    __slots__ = ("next_upstream", "patchable", "refusal", "rows", "view")
+
+    def __init__(self, view: BatchView, patchable: bool, next_upstream: int) -> None:
+        self.view = view
+        self.patchable = patchable
+        self.next_upstream = next_upstream
+        self.rows: list[Row] | None = None
+        self.refusal: TargetRefusedRecords | None = None
+
+    def cut_at_refused(self, limits: PackLimits) -> None:
+        """Keep the rows before the first one that the target would refuse."""
+        if self.rows is None or not _is_suspect(self.view, limits):
+            return
+        for index, row in enumerate(self.rows):
+            self.refusal = _refusal(row, limits)
+            if self.refusal is not None:
+                self.rows, self.next_upstream, self.patchable = self.rows[:index], row[0], False
+                return
+
+
+def _singles_reader(batches: Sequence[BatchView], until: int, has_aborted: bool, limits: PackLimits) -> SinglesReader:
+    refused = ATTRIBUTE_CODEC | ATTRIBUTE_LOG_APPEND_TIME | ATTRIBUTE_CONTROL
+    if has_aborted:
+        refused |= ATTRIBUTE_TRANSACTIONAL
+    newest = _OFFSET_END if limits.timestamp_after_max is None else limits.timestamp_after_max
+    if _checks_every_record(limits):
+        newest = -_OFFSET_END - 1  # below every timestamp: the fast reader takes nothing
+    size_end = min(limits.merge_below_bytes, limits.batch_bytes_max + 1)
+    last = batches[-1] if batches else None
+    return SinglesReader(attributes_refused=refused, size_end=size_end, timestamp_max=newest, until=until, last=last)
+
+
+def _checks_every_record(limits: PackLimits) -> bool:
+    # The header has the newest timestamp but not the oldest: the base timestamp is only the first record's.
+    return limits.refuse_null_keys or limits.timestamp_before_min is not None
+
+
+def _is_suspect(view: BatchView, limits: PackLimits) -> bool:
+    """Whether the batch may hold a record that the target refuses by its content."""
+    after = limits.timestamp_after_max
+    return _checks_every_record(limits) or (after is not None and view.max_timestamp > after)
+
+
+def _refusal(row: Row, limits: PackLimits) -> TargetRefusedRecords | None:
+    """Why the target would refuse this record, None when it would not."""
+    offset, timestamp, tail = row
+    where = f"record at upstream offset {offset}"
+    if limits.refuse_null_keys and tail[0] == _NULL_KEY:
+        return TargetRefusedRecords(
+            f"{where} has no key, and the target topic is compacted",
+            hint="set cleanup.policy=delete on the target topic, or write keys",
+        )
+    if timestamp == _NO_TIMESTAMP:
+        return None  # brokers do not judge a record without a time
+    after, before = limits.timestamp_after_max, limits.timestamp_before_min
+    if after is not None and timestamp > after:
+        return TargetRefusedRecords(
+            f"{where} has timestamp {timestamp}, the target accepts none after {after}",
+            hint="raise message.timestamp.after.max.ms of the target topic",
+        )
+    if before is not None and timestamp < before:
+        return TargetRefusedRecords(
+            f"{where} has timestamp {timestamp}, the target accepts none before {before}",
+            hint="raise message.timestamp.before.max.ms of the target topic",
+        )
+    return None

@@ -1,0 +1,272 @@
+"""Records moved into new batches: the loops that run once per record.
+
+Invariant A: a parcel holds records in strictly ascending upstream order, and its pieces name exactly those.
+Invariant B: a parcel is never larger than the target accepts.
+
+Measured on one core of a two-core EPYC that other work was using (load 3-6), CPython 3.11: `pack` merges 5 000
+uncompressed batches of one record (about 205 bytes each) in 1.33-1.50 µs per record, the best of 100 runs in each of
+six fresh processes, that is 669 000-753 000 records/s. Half of it is `SinglesReader.take`, a fifth `_lay`.
+The gate before it takes 1.1 µs per batch, a third of that the CRC. A patched batch of 860 kB takes 38 µs in the gate
+and 37 µs in `stamp`, of which the CRC is 35 µs each.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from sparkmirror.errors import RecordTooLarge
+from sparkmirror.wire.codecs import NONE, compress
+from sparkmirror.wire.record_batch import (
+    ATTRIBUTE_CODEC,
+    CRC_AT,
+    CRC_FROM,
+    HEADER,
+    HEADER_BYTES,
+    BatchView,
+    Row,
+)
+from sparkmirror.wire.varint import ZIGZAG, encode_varint, encode_varlong, wrap_int64
+
+__all__ = ["Assembled", "Parcel", "SinglesReader", "SinglesTaken", "assemble", "patch", "stamp"]
+
+_PRODUCER = struct.Struct(">qhi")
+_PRODUCER_AT = 43
+_ATTRIBUTES_AT = 21
+_TABLE = len(ZIGZAG)
+# Record attributes (always 0) and the timestamp delta, ready to be joined.
+_TIMED: tuple[bytes, ...] = tuple(b"\x00" + delta for delta in ZIGZAG)
+_HEADER_SPACE = bytes(HEADER_BYTES)
+_NO_LIMIT = 1 << 62
+
+
+@dataclass(slots=True)
+class Parcel:
+    """One batch ready for the target, and which upstream records it carries.
+
+    `pieces` are runs of consecutive upstream offsets as (first offset, length), in order. `next_upstream` is the first
+    upstream offset after all that this parcel accounts for. Producer fields and CRC are set by `stamp`.
+    """
+
+    buffer: memoryview | bytearray
+    count: int
+    pieces: tuple[tuple[int, int], ...]
+    next_upstream: int
+    max_timestamp: int
+
+
+@dataclass(slots=True)
+class Assembled:
+    """Parcels made of rows, and the error at the first row that could not be carried."""
+
+    parcels: list[Parcel]
+    stopped: RecordTooLarge | None = None
+
+
+def stamp(buffer: memoryview | bytearray, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+    """Make the batch ours, in place: base offset 0, no leader epoch, our producer fields, only the codec bits, CRC."""
+    # A broker refuses any other base offset from a client; the delete horizon, transactional and time type bits of the
+    # source must not be seen by the target (0x40 lets its cleaner drop tombstones early).
+    struct.pack_into(">q", buffer, 0, 0)
+    struct.pack_into(">i", buffer, 12, -1)
+    struct.pack_into(">h", buffer, _ATTRIBUTES_AT, buffer[_ATTRIBUTES_AT + 1] & ATTRIBUTE_CODEC)
+    _PRODUCER.pack_into(buffer, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
+    struct.pack_into(">I", buffer, CRC_AT, crc32c(memoryview(buffer)[CRC_FROM:]))
+
+
+def patch(view: BatchView) -> Parcel:
+    """The batch itself as a parcel, without copying; it must be dense and wholly wanted."""
+    raw = view.raw
+    buffer = bytearray(raw) if raw.readonly else raw
+    pieces = ((view.base_offset, view.count),)
+    return Parcel(buffer, view.count, pieces, view.last_offset + 1, view.max_timestamp)
+
+
+def assemble(rows: Sequence[Row], codec: int, *, batch_bytes_max: int, next_upstream: int) -> Assembled:
+    """Parcels of the given codec holding the rows in order, each within the limit."""
+    done = Assembled([])
+    start, reach = 0, len(rows)
+    while start < len(rows) and done.stopped is None:
+        stop = len(rows) if codec == NONE else min(len(rows), start + reach)
+        following = _assemble_next(rows[start:stop], codec, batch_bytes_max, done)
+        # What had to be split once will have to be again: do not compress all that is left each time.
+        start, reach = start + following, 2 * following
+    if done.stopped is None and done.parcels:
+        done.parcels[-1].next_upstream = next_upstream
+    return done
+
+
+def _assemble_next(rows: Sequence[Row], codec: int, batch_bytes_max: int, done: Assembled) -> int:
+    """Append a parcel of the first rows, as many as fit; return how many."""
+    while codec != NONE:
+        parts, count = _lay(rows, _NO_LIMIT)
+        packed = compress(codec, memoryview(b"".join(parts))[HEADER_BYTES:])
+        if HEADER_BYTES + len(packed) <= batch_bytes_max:
+            done.parcels.append(_finish(rows, codec, [_HEADER_SPACE, packed]))
+            return count
+        if count == 1:
+            break  # one record that its codec does not make small enough: it may fit as it is
+        rows = rows[: count // 2]
+    parts, count = _lay(rows, batch_bytes_max - HEADER_BYTES)
+    if count:
+        done.parcels.append(_finish(rows[:count], NONE, parts))
+    else:
+        done.stopped = _too_large(rows[0], batch_bytes_max)
+    return count
+
+
+def _lay(rows: Sequence[Row], body_bytes_max: int) -> tuple[list[bytes], int]:
+    """Room for a header and the encoded records of the first rows, as many as fit; and how many."""
+    parts = [_HEADER_SPACE]
+    append = parts.append
+    zigzag, timed, table = ZIGZAG, _TIMED, _TABLE
+    base_timestamp = rows[0][1]
+    count = size = 0
+    for _, timestamp, tail in rows:
+        delta_ms = timestamp - base_timestamp
+        time = timed[delta_ms] if 0 <= delta_ms < table else b"\x00" + encode_varlong(wrap_int64(delta_ms))
+        head = time + (zigzag[count] if count < table else encode_varint(count))
+        length = len(head) + len(tail)
+        head = (zigzag[length] if length < table else encode_varint(length)) + head
+        size += len(head) + len(tail)
+        if size > body_bytes_max:
+            break
+        append(head)
+        append(tail)
+        count += 1
+    return parts, count
+
+
+def _finish(rows: Sequence[Row], codec: int, parts: list[bytes]) -> Parcel:
+    batch = bytearray().join(parts)
+    count, max_timestamp = len(rows), max(map(itemgetter(1), rows))
+    fields = (0, len(batch) - 12, -1, 2, 0, codec, count - 1, rows[0][1], max_timestamp, -1, -1, -1, count)
+    HEADER.pack_into(batch, 0, *fields)
+    return Parcel(batch, count, _pieces(rows), rows[-1][0] + 1, max_timestamp)
+
+
+def _pieces(rows: Sequence[Row]) -> tuple[tuple[int, int], ...]:
+    first, last = rows[0][0], rows[-1][0]
+    if last - first == len(rows) - 1:
+        return ((first, len(rows)),)
+    pieces: list[tuple[int, int]] = []
+    length = 0
+    for offset, _, _ in rows:
+        if offset != first + length:
+            pieces.append((first, length))
+            first, length = offset, 0
+        length += 1
+    pieces.append((first, length))
+    return tuple(pieces)
+
+
+def _too_large(row: Row, limit: int) -> RecordTooLarge:
+    offset, _, tail = row
+    body = 3 + len(tail)
+    size = HEADER_BYTES + len(encode_varint(body)) + body
+    return RecordTooLarge(
+        f"record at upstream offset {offset} needs a batch of {size} bytes, the target accepts {limit}",
+        offset=offset,
+        size=size,
+        limit=limit,
+        hint=f"raise max.message.bytes of the target topic to {size} or more",
+    )
+
+
+def _single_head(body_bytes: int) -> bytes:
+    """How a batch of one record must begin after its header, if length, deltas and attributes are the ordinary ones."""
+    for width in (1, 2, 3):
+        length = encode_varint(body_bytes - width)
+        if len(length) == width and body_bytes - width > 3:
+            return length + b"\x00\x00\x00"
+    return b"\xff\xff\xff\xff"  # no record begins so: the general reader decides
+
+
+_SINGLE_HEADS: tuple[bytes, ...] = tuple(_single_head(body_bytes) for body_bytes in range(_TABLE))
+# Bytes copied out of the fetch buffer at a time: slices of `bytes` cost half of what slices of a memoryview do.
+_WINDOW_BYTES = 256 * 1024
+
+
+class SinglesTaken(NamedTuple):
+    """What one call took: the first batch it could not take, the last it took, how many, and their bytes."""
+
+    refused: BatchView | None
+    last: BatchView | None
+    batches: int
+    size: int
+
+
+class SinglesReader:
+    """The fast reader of uncompressed batches that hold one ordinary record each, as slow producers write them."""
+
+    __slots__ = (
+        "_attributes_refused",
+        "_last",
+        "_length_end",
+        "_timestamp_max",
+        "_until",
+        "_window",
+        "_window_at",
+        "_window_of",
+    )
+
+    def __init__(
+        self, *, attributes_refused: int, size_end: int, timestamp_max: int, until: int, last: BatchView | None
+    ) -> None:
+        self._attributes_refused = attributes_refused
+        self._last = last
+        self._length_end = min(size_end - 12, _TABLE + 49)
+        self._timestamp_max = timestamp_max
+        self._until = until
+        self._window = b""
+        self._window_of: memoryview | None = None
+        self._window_at = 0
+
+    def take(self, views: Iterator[BatchView], rows: list[Row], *, lowest: int, size_max: int) -> SinglesTaken:
+        """Append the records of the leading ordinary batches, from offset `lowest` on, up to `size_max` bytes."""
+        attributes_refused, length_end = self._attributes_refused, self._length_end
+        timestamp_max, until = self._timestamp_max, self._until
+        window, window_of, window_at = self._window, self._window_of, self._window_at
+        heads, append = _SINGLE_HEADS, rows.append
+        window_bytes = len(window)
+        size, last, before = 0, None, len(rows)
+        refused = None
+        for view in views:
+            base, length, _, _, _, attributes, delta, timestamp, newest, _, _, _, count, buffer, start = view
+            whole = length + 12
+            if (
+                count != 1
+                or delta
+                or attributes & attributes_refused
+                or length >= length_end
+                or newest > timestamp_max
+                or not lowest <= base < until
+                or size + whole > size_max
+            ):
+                refused = view
+                break
+            at = start - window_at
+            if buffer is not window_of or at < 0 or at + whole > window_bytes:
+                window = self._open_window(view)
+                window_of, window_at, window_bytes, at = buffer, start, len(window), 0
+            head = heads[length - 49]
+            if not window.startswith(head, at + 61):
+                refused = view
+                break
+            append((base, timestamp, window[at + 61 + len(head) : at + whole]))
+            size += whole
+            lowest = base + 1
+            last = view
+        self._window, self._window_of, self._window_at = window, window_of, window_at
+        return SinglesTaken(refused, last, len(rows) - before, size)
+
+    def _open_window(self, view: BatchView) -> bytes:
+        """A copy of the batch and what follows it, but not of other partitions' bytes behind the last batch."""
+        start, last = view.start, self._last
+        ours = last.start + last.size if last is not None and last.buffer is view.buffer else 0
+        return bytes(view.buffer[start : max(start + view.size, min(start + _WINDOW_BYTES, ours))])

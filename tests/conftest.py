@@ -1,0 +1,80 @@
+"""Clusters and names that tests share, and the proof that no test leaves a process or a folder behind."""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+# kafka-python 3 reads its schemas by a call that only Python 3.11 and 3.12 call deprecated; here it is no error.
+SCHEMA_WARNING = "(read|open)_text is deprecated"
+with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", SCHEMA_WARNING, DeprecationWarning)
+    from sparkmirror.local import LocalCluster, left_behind, open_clusters
+
+SEED = os.environ.get("SPARKMIRROR_SEED") or secrets.token_hex(4)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("filterwarnings", f"ignore:{SCHEMA_WARNING}:DeprecationWarning")
+
+
+def pytest_report_header() -> str:
+    return f"seed: {SEED} (SPARKMIRROR_SEED={SEED} repeats this run)"
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> random.Random:
+    """Randomness of one test, the same for the same seed whatever other tests run."""
+    print(f"SPARKMIRROR_SEED={SEED}")
+    return random.Random(f"{SEED}/{request.node.nodeid}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """Fails the session if a child process or a scratch folder is left at its very end."""
+    yield
+    assert left_behind() == []
+
+
+@pytest.fixture(scope="session")
+def two_clusters() -> Iterator[tuple[LocalCluster, LocalCluster]]:
+    """Two clusters of one broker, opened together once for the whole session."""
+    with open_clusters(LocalCluster("source"), LocalCluster("target")) as (source, target):
+        yield source, target
+
+
+@pytest.fixture(scope="session")
+def source_cluster(two_clusters: tuple[LocalCluster, LocalCluster]) -> LocalCluster:
+    """The shared source; a test that stops or overloads it must use one of its own."""
+    return two_clusters[0]
+
+
+@pytest.fixture(scope="session")
+def target_cluster(two_clusters: tuple[LocalCluster, LocalCluster]) -> LocalCluster:
+    """The shared target; a test that stops or overloads it must use one of its own."""
+    return two_clusters[1]
+
+
+@pytest.fixture
+def topic_name() -> Callable[..., str]:
+    """Makes names that no other test uses: `topic_name("orders")` gives `orders-3fa91c02`."""
+    return lambda stem="topic": f"{stem}-{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+def own_cluster() -> Iterator[Callable[..., LocalCluster]]:
+    """Opens clusters for one test alone, with LocalCluster's own arguments; they are gone at its end."""
+    with ExitStack() as opened:
+        yield lambda name="own", **options: opened.enter_context(LocalCluster(name, **options))
+
+
+@pytest.fixture
+def three_brokers(own_cluster: Callable[..., LocalCluster]) -> Callable[..., LocalCluster]:
+    """Opens a cluster of three brokers for one test alone."""
+    return lambda name="three", **options: own_cluster(name, brokers=3, **options)
