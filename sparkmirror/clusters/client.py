@@ -40,34 +40,51 @@ class ClusterClient:
 
     # --- asking one broker -------------------------------------------------------------------------------------
 
-    def ask(self, address: Address, build: Callable[[Connection], Any], *, timeout_s: float = REQUEST_TIMEOUT_S) -> Any:
-        """The answer of the broker at `address` to the request that `build` makes for its versions."""
-        return self.talk(address, lambda connection: connection.call(build(connection), timeout_s=timeout_s))
+    def ask_node(self, node: int, build: Callable[[Connection], Any], *, timeout_s: float = REQUEST_TIMEOUT_S) -> Any:
+        """The answer of the broker with this node id to the request that `build` makes for its versions."""
+        return self._ask(self._address_of(node), build, timeout_s)
 
-    def talk(self, address: Address, action: Callable[[Connection], T]) -> T:
-        """Runs `action` alone on the connection to a broker, which is made when there is none."""
+    def ask_any(self, build: Callable[[Connection], Any], *, timeout_s: float = REQUEST_TIMEOUT_S) -> Any:
+        """The answer of whichever broker answers first in turn; names every address that did not."""
+        failures: list[str] = []
+        for address in dict.fromkeys([*self._brokers.values(), *self._bootstrap]):
+            try:
+                return self._ask(address, build, timeout_s)
+            except (ClusterUnreachable, ConnectionLost) as error:
+                failures.append(error.message)
+        raise ClusterUnreachable(
+            f"cluster {self.alias} is unreachable: " + "; ".join(failures),
+            hint=f"check {self.alias}.bootstrap.servers and that a broker listens there",
+        )
+
+    def talk_to_leader(self, partition: TopicPartition, action: Callable[[Connection], T]) -> T:
+        """Runs `action` alone on the connection to a partition's leader."""
+        return self._talk(self._address_of(self.leader_node(partition)), action)
+
+    def dial_leader(self, partition: TopicPartition) -> Connection:
+        """A new connection of the caller's own to a partition's leader."""
+        return self._dial(self._address_of(self.leader_node(partition)))
+
+    def _ask(self, address: Address, build: Callable[[Connection], Any], timeout_s: float) -> Any:
+        return self._talk(address, lambda connection: connection.call(build(connection), timeout_s=timeout_s))
+
+    def _talk(self, address: Address, action: Callable[[Connection], T]) -> T:
         with self._lock:
             lock = self._locks.setdefault(address, threading.Lock())
         with lock:
             connection = self._connections.get(address)
             if connection is None:
-                connection = self._connections[address] = self.dial(address)
+                connection = self._connections[address] = self._dial(address)
             try:
                 return action(connection)
             except ConnectionLost:
                 self._connections.pop(address, None)
                 raise
 
-    def dial(self, address: Address) -> Connection:
-        """A new connection of the caller's own."""
+    def _dial(self, address: Address) -> Connection:
         return connect(address, alias=self.alias, security=self._settings.security, timeout_s=CONNECT_TIMEOUT_S)
 
-    def ask_node(self, node: int, build: Callable[[Connection], Any], *, timeout_s: float = REQUEST_TIMEOUT_S) -> Any:
-        """The answer of the broker with this node id."""
-        return self.ask(self.address_of(node), build, timeout_s=timeout_s)
-
-    def address_of(self, node: int) -> Address:
-        """Where a broker listens."""
+    def _address_of(self, node: int) -> Address:
         address = self._brokers.get(node)
         if address is None:
             self.view(())
@@ -75,19 +92,6 @@ class ClusterClient:
         if address is None:
             raise ClusterUnreachable(f"cluster {self.alias}: broker {node} is not in the metadata")
         return address
-
-    def ask_any(self, build: Callable[[Connection], Any], *, timeout_s: float = REQUEST_TIMEOUT_S) -> Any:
-        """The answer of whichever broker answers first in turn; names every address that did not."""
-        failures: list[str] = []
-        for address in dict.fromkeys([*self._brokers.values(), *self._bootstrap]):
-            try:
-                return self.ask(address, build, timeout_s=timeout_s)
-            except (ClusterUnreachable, ConnectionLost) as error:
-                failures.append(error.message)
-        raise ClusterUnreachable(
-            f"cluster {self.alias} is unreachable: " + "; ".join(failures),
-            hint=f"check {self.alias}.bootstrap.servers and that a broker listens there",
-        )
 
     # --- metadata ----------------------------------------------------------------------------------------------
 

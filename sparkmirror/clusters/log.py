@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sparkmirror.clusters.client import ClusterClient
-from sparkmirror.clusters.connection import Address, Connection
+from sparkmirror.clusters.connection import Connection
 from sparkmirror.clusters.fetch import (
     FETCH_API,
     FETCH_BY_NAME,
@@ -61,8 +61,7 @@ def read_raw(
 
     def look(size: int) -> tuple[bytearray, FetchedPartition]:
         limits = FetchLimits(0, 0, size, size, int(read_committed))
-        address = client.address_of(client.leader_node(partition))
-        frame, part = client.talk(address, lambda c: _fetch(c, partition, offset, limits))
+        frame, part = client.talk_to_leader(partition, lambda c: _fetch(c, partition, offset, limits))
         if part.error != 1:
             client.check(part.error, f"fetch of {partition} at {offset}")
         return frame, part
@@ -103,8 +102,7 @@ class LogReader:
     def poll(self, wait_ms: int) -> list[Record]:
         """Records that arrived, waiting up to `wait_ms` for the first."""
         if self._connection is None:
-            address: Address = self._client.address_of(self._client.leader_node(self.partition))
-            self._connection = self._client.dial(address)
+            self._connection = self._client.dial_leader(self.partition)
         limits = FetchLimits(wait_ms, 1, READ_BYTES, READ_BYTES, 0)
         try:
             frame, part = _fetch(self._connection, self.partition, self.offset, limits)
@@ -147,9 +145,8 @@ def _append(client: ClusterClient, partition: TopicPartition, records: list[Reco
     parts = encode_produce({partition.topic: [(partition.partition, batch)]})
 
     def send() -> None:
-        address = client.address_of(client.leader_node(partition))
-        frame, at = client.talk(
-            address, lambda c: c.exchange(PRODUCE_API, PRODUCE_BY_NAME, parts, timeout_s=REQUEST_TIMEOUT_S)
+        frame, at = client.talk_to_leader(
+            partition, lambda c: c.exchange(PRODUCE_API, PRODUCE_BY_NAME, parts, timeout_s=REQUEST_TIMEOUT_S)
         )
         verdicts = parse_produce(frame, at, by_id=False)
         if len(verdicts) != 1:

@@ -240,13 +240,10 @@ class PartitionCopy:
         self.doubt = None
         self.phase = Phase.FLOWING
 
-    def stop(self) -> None:
-        """The partition stops for a reason that its state record tells."""
-        self.phase = Phase.STOPPED
-
-    def leave(self) -> None:
-        """Another attempt or owner counts now."""
-        self.phase = Phase.LEFT
+    def end(self, phase: Phase) -> None:
+        """The attempt is over: STOPPED for a reason its state tells, CLOSED in the ledger, or LEFT to a newer one."""
+        assert phase in (Phase.STOPPED, Phase.CLOSED, Phase.LEFT)
+        self.phase = phase
 
     # --- receipts and closing ----------------------------------------------------------------------------------
 
@@ -254,6 +251,9 @@ class PartitionCopy:
         """What may be written now, or None if nothing new is proven."""
         if self.phase in (Phase.LEFT, Phase.CLOSED) or self.proven == self._receipted:
             return None
+        runs = tuple(self._runs)
+        if len(runs) > RUNS_PER_BLOCK:
+            del self._runs[:-1]  # the next receipt begins a new block with the run that may still grow
         return Receipt(
             self.order.partition,
             self.order.attempt,
@@ -261,15 +261,10 @@ class PartitionCopy:
             self.source_leader_epoch,
             self.records,
             self.record_bytes,
-            tuple(self._runs),
+            runs,
             self.source_end,
             self.newest_timestamp,
         )
-
-    def receipt_sent(self, receipt: Receipt) -> None:
-        """A receipt was handed to the ledger: the next one need not repeat a full block of runs."""
-        if len(self._runs) > RUNS_PER_BLOCK:
-            del self._runs[: len(receipt.runs) - 1]
 
     def receipt_acked(self, receipt: Receipt, now: float) -> None:
         """The ledger has it."""
@@ -283,13 +278,10 @@ class PartitionCopy:
         """Whether nothing is in flight or in doubt."""
         return self.phase is Phase.FLOWING and not self.window
 
+    @property
     def close_position(self) -> Position | None:
         """Where a closed record may say the attempt ended, or None while it may not be written."""
         if not self.is_quiet:
             return None
         assert self.proven == self.next, "invariant 8: quiet close"
         return self.proven
-
-    def closed(self) -> None:
-        """The closed record is acked."""
-        self.phase = Phase.CLOSED

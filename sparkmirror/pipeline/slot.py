@@ -110,7 +110,7 @@ class Slot:
 
     def _leave_all(self, reason: str) -> None:
         for relay in list(self.relay.relays.values()):
-            relay.copy.leave()
+            relay.copy.end(Phase.LEFT)
         self._ended = reason
 
     def _clocks(self) -> tuple[float, float]:
@@ -170,7 +170,7 @@ class Slot:
     def _leave(self, partition: TopicPartition) -> None:
         relay = self.relay.relays.get(partition)
         if relay is not None:
-            relay.copy.leave()
+            relay.copy.end(Phase.LEFT)
             self.relay.remove(relay)
         self._attempts.pop(partition, None)
         self._shown.pop(partition, None)
@@ -207,7 +207,7 @@ class Slot:
     def forfeit(self, relay: PartitionRelay, code: str, reason: str) -> None:
         """The attempt cannot go on by itself: the driver must fence and recover it."""
         self.loop.spawn(self._forfeit(relay.copy.order, code, reason))
-        relay.copy.stop()
+        relay.copy.end(Phase.STOPPED)
         self.relay.remove(relay)
 
     def _forfeit(self, order: Open, code: str, reason: str) -> Procedure:
@@ -235,7 +235,7 @@ class Slot:
     def _close(self, relay: PartitionRelay) -> Procedure:
         copy = relay.copy
         partition, attempt = relay.source, copy.order.attempt
-        position = copy.close_position()
+        position = copy.close_position
         assert position is not None
         copy.closing = True  # nothing is sent after closed
         records: list[LedgerRecord] = []
@@ -248,7 +248,7 @@ class Slot:
         acked = yield from self.ledger.append(records, lambda: self.is_mine(attempt, partition))
         self._closing.discard(relay)
         if acked:
-            copy.closed()
+            copy.end(Phase.CLOSED)
             self._leave_closed(relay)
 
     def _leave_closed(self, relay: PartitionRelay) -> None:
@@ -281,7 +281,6 @@ class Slot:
             if relay not in self._closing:
                 receipt = relay.copy.receipt()
                 if receipt is not None:
-                    relay.copy.receipt_sent(receipt)
                     found.append(receipt)
         return found
 

@@ -37,6 +37,7 @@ class ReplicationPolicy(Protocol):
     def original_topic(self, topic: str) -> str:
         """The name where the chain begins."""
 
+    @property
     def heartbeats_topic(self) -> str:
         """The topic of heartbeats."""
 
@@ -85,6 +86,7 @@ class DefaultReplicationPolicy:
         """The last piece of the chain."""
         return _original(self, topic)
 
+    @property
     def heartbeats_topic(self) -> str:
         """Always `heartbeats`."""
         return _HEARTBEATS
@@ -141,9 +143,10 @@ class IdentityReplicationPolicy:
         """The topic itself."""
         return _original(self, topic)
 
+    @property
     def heartbeats_topic(self) -> str:
         """Always `heartbeats`."""
-        return self.default.heartbeats_topic()
+        return self.default.heartbeats_topic
 
     def offset_syncs_topic(self, alias: str) -> str:
         """As the default policy."""

@@ -37,7 +37,7 @@ def test_every_answer_about_a_name_is_that_of_java(case):
     policy, java = _policy(case), case["java"]
     assert policy.offset_syncs_topic("A") == java["offset_syncs"]
     assert policy.checkpoints_topic("A") == java["checkpoints"]
-    assert policy.heartbeats_topic() == java["heartbeats"]
+    assert policy.heartbeats_topic == java["heartbeats"]
     for name, expected in java["names"].items():
         assert [
             policy.format_remote_topic("A", name),
