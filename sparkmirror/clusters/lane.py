@@ -12,6 +12,7 @@ import ssl
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 from sparkmirror.clusters.compact import skip_tags
@@ -69,7 +70,7 @@ class Lane:
         return bool(self._out)
 
     def send(self, api: int, version: int, parts: Sequence[Buffer], reply: Reply, now: float) -> None:
-        """Queues a request in flexible encoding and pushes what the socket takes at once."""
+        """Queues a request in flexible encoding; `flush` sends it."""
         self._correlation = correlation = (self._correlation + 1) & 0x7FFFFFFF
         head = request_head(api, version, correlation, sum(map(len, parts)))
         self._queue(head, parts, correlation, reply, now, True)
@@ -89,6 +90,7 @@ class Lane:
             reply(response_type.decode(stream))
 
         self._queue(request.encode(framed=True, header=True), (), correlation, decode, now, False)
+        self.flush()
 
     def _queue(
         self, head: bytes, parts: Sequence[Buffer], correlation: int, reply: Reply, now: float, tagged: bool
@@ -97,8 +99,7 @@ class Lane:
             self.heard_at = now  # silence counts from the moment an answer is owed
         self._owed.append((correlation, reply, tagged))
         self._out.append(memoryview(head))
-        self._out.extend(memoryview(part) for part in parts)
-        self.flush()
+        self._out.extend(map(memoryview, parts))
 
     def flush(self) -> None:
         """Sends what the socket takes now."""
@@ -108,7 +109,7 @@ class Lane:
                 if self._is_tls or len(out) == 1:
                     sent = self.sock.send(out[0])
                 else:
-                    sent = self.sock.sendmsg([out[i] for i in range(min(len(out), SEND_BUFFERS_MAX))])
+                    sent = self.sock.sendmsg(islice(out, SEND_BUFFERS_MAX))
                 while sent and sent >= len(out[0]):
                     sent -= len(out.popleft())
                 if sent:

@@ -122,7 +122,6 @@ class PartitionCopy:
 
     def send(
         self,
-        *,
         count: int,
         pieces: tuple[tuple[int, int], ...],
         next_upstream: int,
@@ -130,20 +129,17 @@ class PartitionCopy:
         leader_epoch: int,
         newest_timestamp: int,
         now: float,
-    ) -> int:
-        """Registers a batch as in flight and returns its base sequence."""
+    ) -> Sent:
+        """Registers a batch as in flight; what comes back carries its base sequence."""
         assert self.phase is Phase.FLOWING, "invariant 4: sent in doubt"
-        assert pieces[0][0] >= self.next.upstream, "L13: a batch reaches below the position"
-        sequence = self.next.sequence
-        self.window.append(
-            Sent(sequence, count, self.next.downstream, pieces, next_upstream, size, leader_epoch, newest_timestamp)
-        )
+        upstream, downstream, sequence = self.next
+        assert pieces[0][0] >= upstream, "L13: a batch reaches below the position"
+        sent = Sent(sequence, count, downstream, pieces, next_upstream, size, leader_epoch, newest_timestamp)
+        self.window.append(sent)
         self.window_bytes += size
-        self.next = Position(
-            next_upstream, self.next.downstream + count, (sequence + count) % SEQUENCE_MODULUS
-        )
+        self.next = Position(next_upstream, downstream + count, (sequence + count) % SEQUENCE_MODULUS)
         self._sent_at = now
-        return sequence
+        return sent
 
     def skip_to(self, upstream: int, now: float) -> None:
         """Accounts for upstream offsets that hold nothing to copy (markers, aborted records, compacted ranges)."""

@@ -158,8 +158,6 @@ class Conductor:
         self.status.state = "taking ownership"
         self._ownership = self._own()
         self._recorder = self._make_recorder()
-        for slot in range(place.slots):
-            self._launch(slot, 0)
         self.status.state = "recovering"
         self._ready: dict[TopicPartition, Ready] = {}
         self._recover(lost_attempts(self._ledger.view), is_start=True)
@@ -409,6 +407,9 @@ class Conductor:
             ).items()
         }
         behind = {p: self._bytes(p, ends.get(p, 0) - ready.position.upstream) for p, ready in points.items()}
+        if not self._slots:
+            for slot in range(self._place.slots):
+                self._launch(slot, 0)
         chosen = assign(behind, self._loads())
         orders = []
         for partition, ready in points.items():

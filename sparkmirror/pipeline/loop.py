@@ -104,7 +104,7 @@ class Loop:
                 self.later(seconds, lambda: self._step(procedure, None, None))
             case Ask(lane, request):
                 lane.ask(request, lambda answer: self._resume(procedure, lane, answer), self.now)
-                self._rewatch(lane)
+                self.sent(lane)
             case Exchange(lane, api, version, parts):
                 lane.send(
                     api,
@@ -113,7 +113,7 @@ class Loop:
                     lambda frame, at: self._resume(procedure, lane, None if frame is None else (frame, at)),
                     self.now,
                 )
-                self._rewatch(lane)
+                self.sent(lane)
             case Dial(open=open_connection):
                 self._dialing.append((self._dialer.submit(open_connection), procedure))
 
@@ -157,8 +157,10 @@ class Loop:
             self._watched[lane] = wanted
 
     def sent(self, lane: Lane) -> None:
-        """To be called after a direct `lane.send`."""
-        self._rewatch(lane)
+        """To be called after `lane.send`: pushes what the socket takes now, and watches for the rest."""
+        if not self._watched.get(lane, 0) & selectors.EVENT_WRITE:
+            lane.flush()  # a lane that waits to write would only refuse again
+            self._rewatch(lane)
         if lane.broken is not None:
             self.soon(lambda: self.drop(lane))
 

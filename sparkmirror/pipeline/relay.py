@@ -265,27 +265,17 @@ class Relay:
     def send(self) -> None:
         """Sends whatever may be sent, one batch per partition per request, until nothing more may."""
         now = self._loop.now
-        waiting = [r for r in self.relays.values() if r.queue and r.copy.may_send(now)]
-        while waiting:
-            requests: dict[Lane, list[PartitionRelay]] = {}
-            sizes: dict[Lane, int] = {}
-            for relay in waiting:
+        lanes: dict[Lane, list[PartitionRelay]] = {}
+        for relay in self.relays.values():
+            if relay.queue and relay.copy.may_send(now):
                 lane = self._produce_lane(relay)
-                if lane is None:
-                    continue
-                size = sizes.get(lane, 0) + len(relay.queue[0].buffer)
-                if size > REQUEST_BYTES_MAX and lane in requests:
-                    self._send_request(lane, requests.pop(lane))
-                    size = len(relay.queue[0].buffer)
-                sizes[lane] = size
-                requests.setdefault(lane, []).append(relay)
-            for lane, relays in requests.items():
+                if lane is not None:
+                    lanes.setdefault(lane, []).append(relay)
+        for lane, relays in lanes.items():
+            while relays:
                 self._send_request(lane, relays)
-            if not requests:
-                return
-            waiting = [
-                r for r in waiting if r.queue and r.lane is not None and r.lane.broken is None and r.copy.may_send(now)
-            ]
+                relays = [relay for relay in relays if relay.queue and relay.copy.may_send(now)]
+            self._loop.sent(lane)
 
     def _produce_lane(self, relay: PartitionRelay) -> Lane | None:
         """The lane the partition is bound to; a new one only when nothing of it is in flight."""
@@ -303,28 +293,28 @@ class Relay:
         return relay.lane
 
     def _send_request(self, lane: Lane, relays: list[PartitionRelay]) -> None:
+        """One batch of each partition, as far as one request holds."""
         now = self._loop.now
         by_id = lane.connection.supports(PRODUCE_API, PRODUCE_BY_ID)
         topics: dict[bytes | str, list[tuple[int, Buffer]]] = {}
         owed: dict[tuple[bytes | str, int], tuple[PartitionRelay, Sent]] = {}
+        room = REQUEST_BYTES_MAX
         for relay in relays:
             parcel = relay.queue.popleft()
-            size = len(parcel.buffer)
+            buffer, copy, order = parcel.buffer, relay.copy, relay.copy.order
+            size = len(buffer)
             relay.queue_bytes -= size
-            copy, order = relay.copy, relay.copy.order
-            sequence = copy.send(
-                count=parcel.count,
-                pieces=parcel.pieces,
-                next_upstream=parcel.next_upstream,
-                size=size,
-                leader_epoch=relay.leader_epoch,
-                newest_timestamp=parcel.max_timestamp,
-                now=now,
+            sent = copy.send(
+                parcel.count, parcel.pieces, parcel.next_upstream, size, relay.leader_epoch, parcel.max_timestamp, now
             )
-            stamp(parcel.buffer, order.producer_id, order.producer_epoch, sequence)
-            key = relay.target_id if by_id else relay.target.topic
-            topics.setdefault(key, []).append((relay.target.partition, parcel.buffer))
-            owed[key, relay.target.partition] = (relay, copy.window[-1])
+            stamp(buffer, order.producer_id, order.producer_epoch, sent.sequence)
+            topic: bytes | str = relay.target_id if by_id else relay.target.topic
+            index = relay.target.partition
+            topics.setdefault(topic, []).append((index, buffer))
+            owed[topic, index] = (relay, sent)
+            room -= size
+            if room <= 0:
+                break
         lane.send(
             PRODUCE_API,
             PRODUCE_BY_ID if by_id else PRODUCE_BY_NAME,
@@ -332,7 +322,6 @@ class Relay:
             lambda frame, at: self._produced(lane, owed, by_id, frame, at),
             now,
         )
-        self._loop.sent(lane)
 
     def _produced(
         self,
@@ -354,6 +343,7 @@ class Relay:
                 self._lane_lost(relay, lane)
             return
         now = self._loop.now
+        is_hungry = False
         for verdict in verdicts:
             found = owed.pop((verdict.topic, verdict.partition), None)
             if found is not None:
@@ -361,10 +351,12 @@ class Relay:
                 relay.copy.answer(
                     sent, error=verdict.error, base_offset=verdict.base_offset, message=verdict.message, now=now
                 )
+                is_hungry = is_hungry or bool(relay.queue) or not relay.is_fetching
         for relay, _ in owed.values():
             self._lane_lost(relay, lane)  # the broker did not say: unknown
-        self.send()
-        self.fetch()
+        if is_hungry:
+            self.send()
+            self.fetch()
 
     def _lane_lost(self, relay: PartitionRelay, lane: Lane) -> None:
         if relay.lane is lane:

@@ -320,15 +320,14 @@ def _stopped_state(relay: PartitionRelay, error: ReplicationError) -> State:
 def fetch_limits(flow: FlowSettings) -> FetchLimits:
     """The data consumer's settings as far as they bound a fetch. Ours are larger than Kafka's where nothing is set."""
 
-    def number(key: str, ours: int, kafkas: int) -> int:
-        value = int(flow.consumer.get(key, kafkas))
-        return ours if value == kafkas else value
+    def number(key: str, ours: int) -> int:
+        return int(flow.consumer[key]) if key in flow.consumer_written else ours
 
     return FetchLimits(
-        wait_ms=number("fetch.max.wait.ms", 500, 500),
-        bytes_min=number("fetch.min.bytes", 1, 1),
-        bytes_max=number("fetch.max.bytes", 16 << 20, 50 << 20),
-        partition_bytes_max=number("max.partition.fetch.bytes", 2 << 20, 1 << 20),
+        wait_ms=number("fetch.max.wait.ms", 500),
+        bytes_min=number("fetch.min.bytes", 1),
+        bytes_max=number("fetch.max.bytes", 16 << 20),
+        partition_bytes_max=number("max.partition.fetch.bytes", 2 << 20),
         isolation=int(flow.consumer.get("isolation.level", "read_uncommitted") == "read_committed"),
     )
 

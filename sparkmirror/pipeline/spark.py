@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from pyspark import InheritableThread, SparkConf, SparkContext
-from pyspark.sql import SparkSession
+from pyspark.java_gateway import launch_gateway
 
 from sparkmirror.errors import EnvironmentUnfit
 from sparkmirror.pipeline.slot import SlotOrder
@@ -33,6 +35,7 @@ LOCAL_SETTINGS = {
     "spark.driver.memory": "512m",
     "spark.ui.enabled": "false",
 }
+STOP_S = 20.0
 
 
 class SparkSlots:
@@ -44,19 +47,19 @@ class SparkSlots:
         self._slots = slots
         self._context: SparkContext | None = None
         self._failed: Exception | None = None
+        self._log: Any = None
         self._ready = threading.Event()
         self._threads: list[threading.Thread] = []
         threading.Thread(target=self._start, name="spark", daemon=True).start()
 
     def _start(self) -> None:
         try:
-            self._context = self._session().sparkContext
+            self._context = self._connect(self._settings())
         except Exception as error:  # noqa: BLE001  border to Spark: whoever waits for a slot gets it
             self._failed = error
         self._ready.set()
 
-    def _session(self) -> SparkSession:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    def _settings(self) -> SparkConf:
         settings = dict(OUR_SETTINGS)
         master = self._conf.pop("spark.master", self._master)
         if master in ("local", "local[*]"):
@@ -69,9 +72,23 @@ class SparkSlots:
                 "Spark Connect has no long tasks of our kind: sparkmirror needs classic mode",
                 hint="remove spark.remote and set spark.api.mode=classic",
             )
-        settings |= self._conf
-        conf = SparkConf().setMaster(master).setAll(list(settings.items()))
-        return SparkSession.builder.config(conf=conf).getOrCreate()
+        return SparkConf(loadDefaults=False).setMaster(master).setAll(list((settings | self._conf).items()))
+
+    def _connect(self, conf: SparkConf) -> SparkContext:
+        """Starts the JVM in a session of its own: a Ctrl-C at the terminal must reach the driver alone."""
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        if (conf.get("spark.master") or "").startswith("local"):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        self._log = tempfile.NamedTemporaryFile(prefix="sparkmirror-spark-", suffix=".log")  # noqa: SIM115  closed in stop
+        gateway = launch_gateway(conf, {"stdout": self._log, "stderr": self._log, "start_new_session": True})
+        return SparkContext(conf=conf, gateway=gateway)
+
+    def _log_tail(self) -> str:
+        """The last line that Spark wrote about itself."""
+        if self._log is None:
+            return ""
+        lines = Path(self._log.name).read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
 
     def wait(self) -> SparkContext:
         """The running context; raises what kept Spark from starting."""
@@ -79,7 +96,9 @@ class SparkSlots:
         if self._context is None:
             if isinstance(self._failed, EnvironmentUnfit):
                 raise self._failed
-            raise EnvironmentUnfit(f"Spark does not start: {self._failed}", hint="check --master, --conf and java -version")
+            raise EnvironmentUnfit(
+                f"Spark does not start: {self._failed} {self._log_tail()}", hint="check --master, --conf and java -version"
+            )
         return self._context
 
     def launch(self, order: SlotOrder, ended: Callable[[SlotOrder, str], None]) -> None:
@@ -116,18 +135,19 @@ class SparkSlots:
             self._context.cancelJobGroup(_title(order))
 
     def stop(self) -> None:
-        """Ends Spark."""
+        """Ends Spark and waits until its processes are gone."""
         self._ready.wait()
-        if self._context is not None:
-            self._context.stop()
-            gateway = self._context._gateway
-            self._context = None
-            if gateway is not None:
-                gateway.shutdown()
-                process = getattr(gateway, "proc", None)
-                if process is not None:
-                    process.stdin.close()
-                    process.wait(timeout=20)
+        context, self._context = self._context, None
+        if context is not None:
+            gateway = context._gateway
+            context.stop()
+            gateway.shutdown()
+            gateway.proc.stdin.close()
+            gateway.proc.wait(timeout=STOP_S)
+            SparkContext._gateway = SparkContext._jvm = None  # the next one starts a JVM of its own
+        if self._log is not None:
+            self._log.close()
+            self._log = None
 
 
 def _title(order: SlotOrder) -> str:

@@ -34,6 +34,7 @@ __all__ = ["PackLimits", "Packed", "pack"]
 
 _OFFSET_END = 1 << 63
 _NO_TIMESTAMP = -1
+_NOT_PATCHABLE = ATTRIBUTE_CONTROL | ATTRIBUTE_LOG_APPEND_TIME
 _NULL_KEY = 1  # the zigzag form of length -1, the first byte of a record's tail
 
 
@@ -73,11 +74,40 @@ def pack(
     that cannot be copied does not raise: it is in `stopped`, and `next_upstream` is its offset.
     """
     until = _OFFSET_END if until_offset is None else until_offset
+    patched = [] if aborted else _patch_leading(batches, from_offset, until, limits)
+    if patched:
+        from_offset, batches = patched[-1].next_upstream, batches[len(patched) :]
+        if not batches:
+            return Packed(patched, from_offset)
     singles = _singles_reader(batches, until, bool(aborted), limits)
     packer = _Packer(from_offset, until, aborted or (), limits, singles)
+    packer.lowest = from_offset if patched else 0
     packer.run(iter(batches))
     _assert_window(packer.parcels, from_offset)
-    return Packed(packer.parcels, packer.next_upstream, packer.stopped)
+    return Packed(patched + packer.parcels, packer.next_upstream, packer.stopped)
+
+
+def _patch_leading(batches: Sequence[BatchView], start: int, until: int, limits: PackLimits) -> list[Parcel]:
+    """The leading batches that need nothing but a new header: nearly always all of them, so this is the short way."""
+    if limits.refuse_null_keys or limits.timestamp_before_min is not None:
+        return []
+    newest = _OFFSET_END if limits.timestamp_after_max is None else limits.timestamp_after_max
+    smallest, largest = limits.merge_below_bytes, limits.batch_bytes_max
+    parcels: list[Parcel] = []
+    for view in batches:
+        base, count, delta = view[0], view[12], view[6]
+        if (
+            view[5] & _NOT_PATCHABLE
+            or count != delta + 1
+            or not smallest <= view[1] + 12 <= largest
+            or base < start
+            or base + delta >= until
+            or view[8] > newest
+        ):
+            break
+        parcels.append(patch(view))
+        start = base + count
+    return parcels
 
 
 def _assert_window(parcels: list[Parcel], from_offset: int) -> None:
@@ -138,7 +168,7 @@ class _Packer:
         "_from",
         "_group",
         "_limits",
-        "_lowest",
+        "lowest",
         "_singles",
         "_until",
         "next_upstream",
@@ -155,7 +185,7 @@ class _Packer:
         singles: SinglesReader,
     ) -> None:
         self._from, self._until, self._limits = start, until, limits
-        self._lowest = 0  # the least base offset that the next batch may have
+        self.lowest = 0  # the least base offset that the next batch may have
         self._aborted = _AbortedTransactions(aborted)
         self._singles = singles
         self._group = _Group()
@@ -178,7 +208,7 @@ class _Packer:
 
     def _take_singles(self, batches: Iterator[BatchView]) -> BatchView | None:
         group = self._group
-        lowest, room = max(self._lowest, self._from), self._limits.merge_to_bytes - group.size
+        lowest, room = max(self.lowest, self._from), self._limits.merge_to_bytes - group.size
         taken = self._singles.take(batches, group.rows, lowest=lowest, size_max=room)
         if taken.last is not None:
             group.lone = taken.last if not group.sources and taken.batches == 1 else None
@@ -191,8 +221,8 @@ class _Packer:
 
     def _take(self, view: BatchView) -> None:
         """One batch by the general way."""
-        if view.base_offset < self._lowest:
-            reason = f"batch at offset {view.base_offset} lies below offset {self._lowest}, which was already read"
+        if view.base_offset < self.lowest:
+            reason = f"batch at offset {view.base_offset} lies below offset {self.lowest}, which was already read"
             self._stop(CorruptBatch(reason, offset=view.base_offset), self.next_upstream)
         elif view.base_offset >= self._until:
             self.next_upstream, self._finished = max(self.next_upstream, self._until), True
@@ -287,7 +317,7 @@ class _Packer:
             self._finish(done.stopped, done.stopped.offset)
 
     def _advance(self, view: BatchView, end: int) -> None:
-        self._lowest = view.last_offset + 1
+        self.lowest = view.last_offset + 1
         self.next_upstream = max(self.next_upstream, end)
 
     def _stop(self, error: ReplicationError, offset: int) -> None:
