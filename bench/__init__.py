@@ -1,3 +1,3 @@
-"""sparkmirror beside MirrorMaker 2 and beside bare sockets, on the same brokers and the same data: `python -m bench`."""
+"""sparkmirror beside MirrorMaker 2 and beside bare sockets, on the same brokers and data: `python -m bench`."""
 
 __all__: list[str] = []

@@ -21,7 +21,14 @@ from sparkmirror.local import LocalCluster, create_topic, java_tool, perf_produc
 from sparkmirror.local.tools import PRODUCER_PERFORMANCE
 from sparkmirror.wire import Record, build_batch
 
-__all__ = ["LIST_OFFSETS_API", "LIST_OFFSETS_VERSION", "SourceTopic", "end_offsets", "make_topic", "remove_other_topics"]
+__all__ = [
+    "LIST_OFFSETS_API",
+    "LIST_OFFSETS_VERSION",
+    "SourceTopic",
+    "end_offsets",
+    "make_topic",
+    "remove_other_topics",
+]
 
 LIST_OFFSETS_API, LIST_OFFSETS_VERSION = 2, 6
 JSON_LINES = 20_000  # distinct ones; the tool picks among them, so that a codec finds about what it finds in real data

@@ -16,7 +16,15 @@ from sparkmirror.local import create_topic
 from sparkmirror.local.java import log_tail
 from sparkmirror.local.processes import Child, ScratchFolder
 
-__all__ = ["PARTITIONS", "RECORDS_PER_S", "STRAIGHT", "Latency", "Span", "latency_of_copy", "latency_straight", "latency_topic"]
+__all__ = [
+    "RECORDS_PER_S",
+    "STRAIGHT",
+    "Latency",
+    "Span",
+    "latency_of_copy",
+    "latency_straight",
+    "latency_topic",
+]
 
 PARTITIONS = 4
 RECORDS_PER_S = 500

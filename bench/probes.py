@@ -27,7 +27,7 @@ from sparkmirror.clusters import (
     parse_fetch,
     parse_produce,
 )
-from sparkmirror.wire import Record, build_batch, read_batches, read_records
+from sparkmirror.wire import BatchView, Record, build_batch, read_batches, read_records
 
 __all__ = ["Order", "probe_command"]
 
@@ -88,11 +88,18 @@ def poll(order: Order) -> None:
         now = time.monotonic_ns()
         for part in parse_fetch(frame, at, by_id=False).partitions:
             for batch in read_batches(memoryview(frame), part.start, part.end):
-                fresh = [] if batch.is_control else [r for r in read_records(batch) if r.offset >= positions[part.partition]]
-                sent = [SENT_AT.unpack_from(record.value or b"")[0] for record in fresh]
-                ages += [now - sent_at for sent_at in sent if sent_at >= counts_from]
+                sent = _sent_at(batch, positions[part.partition])
+                ages += [now - moment for moment in sent if moment >= counts_from]
                 positions[part.partition] = batch.last_offset + 1
     Path(order.ages_file).write_text(json.dumps(ages), encoding="utf-8")
+
+
+def _sent_at(batch: BatchView, from_offset: int) -> list[int]:
+    """When the records of a batch were sent; one that lies before the position was seen already."""
+    if batch.is_control:
+        return []
+    fresh = [record for record in read_records(batch) if record.offset >= from_offset]
+    return [SENT_AT.unpack_from(record.value or b"")[0] for record in fresh]
 
 
 if __name__ == "__main__":

@@ -2,64 +2,156 @@
 
 from __future__ import annotations
 
-import signal
+import os
 import sys
 import time
-from types import FrameType
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, Protocol, Self
 
 import typer
+from rich.console import Console
 
+from sparkmirror.cli.live_view import LiveView
+from sparkmirror.cli.log_view import LogView
+from sparkmirror.cli.signals import Interrupted, Signals
+from sparkmirror.cli.standing import exit_status, stop_lines
+from sparkmirror.cli.text import printable
 from sparkmirror.config import load
 from sparkmirror.control import Mirror, RunOptions
+from sparkmirror.pipeline import FlowStatus
 
-__all__ = ["run"]
+__all__ = ["PIPE_CLOSED", "RunView", "drive", "run", "settings_of", "view_for"]
 
-LOG_S = 5.0
+TICK_S = 0.1
+STOP_LINES_MAX = 50
+PIPE_CLOSED = 141  # 128 and the number of SIGPIPE, as shells say it
+
+FILE_HELP = "MirrorMaker 2's properties file."
+CLUSTERS_HELP = "Only flows into these target clusters; repeat it, or name several after FILE as MirrorMaker 2 does."
+
+
+class RunView(Protocol):
+    """Who tells the user what happens."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def say(self, level: str, about: str, text: str) -> None:
+        """One line now."""
+
+    def show(self, flows: Sequence[FlowStatus], now: float) -> None:
+        """How the flows stand, called often."""
+
+    def end(self, flows: Sequence[FlowStatus]) -> None:
+        """How the flows stood at last."""
 
 
 def run(
-    file: Annotated[str, typer.Argument(help="MirrorMaker 2's properties file.", metavar="FILE")],
+    file: Annotated[str, typer.Argument(help=FILE_HELP, metavar="FILE")],
     once: Annotated[bool, typer.Option("--once", help="Stop at the end offsets seen at the start.")] = False,
-    clusters: Annotated[list[str] | None, typer.Option(help="Serve only flows into these target clusters.")] = None,
+    clusters: Annotated[list[str] | None, typer.Option(help=CLUSTERS_HELP, metavar="ALIAS")] = None,
     take_over: Annotated[bool, typer.Option("--take-over", help="Take the flow from an owner that is alive.")] = False,
     master: Annotated[str, typer.Option(help="Spark master.")] = "local[*]",
-    conf: Annotated[list[str] | None, typer.Option(help="Spark setting key=value; may be repeated.")] = None,
+    conf: Annotated[list[str] | None, typer.Option(help="A Spark setting; may be repeated.", metavar="K=V")] = None,
 ) -> None:
-    """Copy every enabled flow of FILE."""
+    """Copy every enabled flow of FILE.
+
+    The first Ctrl-C or SIGTERM drains and ends with status 0, the second ends at once with 130.
+
+    Status: 0 done; 2 configuration, cluster or command line; 255 FILE cannot be read; with --once also 4 something
+    stopped and 130 interrupted before the end; 5 another process owns the flow.
+    """
     settings = load(file)
+    options = RunOptions(once, clusters, take_over, master, settings_of(conf or []))
+    mirror = Mirror(settings, options)
+    view = view_for(Console())
     for warning in settings.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
-    pairs = dict(item.split("=", 1) for item in conf or [])
-    mirror = Mirror(settings, RunOptions(once, clusters, take_over, master, pairs))
-    status = drive(mirror)
-    sys.exit(status)
+        view.say("WARN", settings.path, warning)
+    with Signals() as signals:
+        sys.exit(drive(mirror, view, signals, once=once))
 
 
-def drive(mirror: Mirror) -> int:
-    """Runs to the end, telling what happens; returns the exit status."""
+def settings_of(pairs: Sequence[str]) -> dict[str, str]:
+    """`--conf` words as a mapping."""
+    for pair in pairs:
+        if not pair.partition("=")[1] or not pair.partition("=")[0].strip():
+            raise typer.BadParameter(f"expected key=value, found {printable(pair)}", param_hint="--conf")
+    return {key.strip(): value for key, _, value in (pair.partition("=") for pair in pairs)}
 
-    def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        mirror.stop()
 
+def view_for(console: Console) -> RunView:
+    """A live picture where there is a terminal that can draw it, else lines."""
+    if console.is_terminal and not console.is_dumb_terminal:
+        return LiveView(console)
+    return LogView(_write_line)
+
+
+def _write_line(line: str) -> None:
+    print(line, flush=True)
+
+
+def drive(
+    mirror: Mirror,
+    view: RunView,
+    signals: Signals,
+    *,
+    once: bool,
+    is_enough: Callable[[Sequence[FlowStatus]], bool] = lambda flows: False,
+) -> int:
+    """Runs to the end, telling what happens; returns the exit status. `is_enough` may end it as a signal would."""
+    try:
+        mirror.check()
+        signals.is_deferred = True
+    except Interrupted:
+        return 0
     mirror.start()
-    signal.signal(signal.SIGINT, ask_to_stop)
-    signal.signal(signal.SIGTERM, ask_to_stop)
-    told = 0.0
-    while mirror.is_running:
-        mirror.join(0.2)
-        if time.monotonic() - told > LOG_S or not mirror.is_running:
-            told = time.monotonic()
-            for flow in mirror.statuses:
-                print(f"{flow.name} {flow.state} {flow.reason} records={flow.records} bytes={flow.record_bytes} lag={flow.lag} partitions={len(flow.partitions)}", flush=True)
-                for p in flow.partitions.values():
-                    if p.reason:
-                        print(f"  {p.partition} {p.state} {p.code} {p.reason}", flush=True)
-                for n in flow.notes: print("  note", n)
-    mirror.close()
-    failures = mirror.failures()
+    is_piped = True
+    try:
+        is_piped = _follow(mirror, view, signals, is_enough)
+    finally:
+        mirror.stop()
+        mirror.close()
+    flows, failures = mirror.statuses, mirror.failures()
     for failure in failures:
-        print(f"sparkmirror: {failure}", file=sys.stderr)
-    return failures[0].exit_status if failures else 0
+        _complain(failure.message, failure.hint)
+    if once:
+        for line in stop_lines(flows, STOP_LINES_MAX):
+            _complain(line)
+    return exit_status(flows, failures, once=once, interrupted=signals.asked) if is_piped else PIPE_CLOSED
+
+
+def _follow(
+    mirror: Mirror, view: RunView, signals: Signals, is_enough: Callable[[Sequence[FlowStatus]], bool]
+) -> bool:
+    """Shows the flows until they have ended; False if nobody reads what is shown any more, which ends them too."""
+    is_draining = False
+    try:
+        with view:
+            while mirror.is_running:
+                mirror.join(TICK_S)
+                flows = mirror.statuses
+                view.show(flows, time.monotonic())
+                if not is_draining and (signals.asked or is_enough(flows)):
+                    is_draining = True
+                    mirror.stop()
+                    view.say("INFO", "", "draining…")
+            view.end(mirror.statuses)
+    except BrokenPipeError:
+        silence_stdout()
+        mirror.stop()
+        while mirror.is_running:
+            mirror.join(TICK_S)
+        return False
+    return True
+
+
+def silence_stdout() -> None:
+    """Lets the interpreter flush what is left to nowhere, so that it does not complain of the closed pipe at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _complain(message: str, hint: str = "") -> None:
+    print(f"sparkmirror: {printable(message)}", file=sys.stderr)
+    if hint:
+        print(f"  {printable(hint)}", file=sys.stderr)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import queue
 import threading
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sparkmirror.clusters import ClusterClient
-from sparkmirror.config import FlowSettings, Settings, require_enabled_flow
+from sparkmirror.config import ClusterSettings, FlowSettings, Settings, require_enabled_flow
 from sparkmirror.control.topics import TopicControl
-from sparkmirror.errors import ReplicationError, SparkmirrorError
+from sparkmirror.errors import ClusterUnreachable, InternalError, SparkmirrorError
 from sparkmirror.pipeline import Conductor, FlowPlace, FlowStatus, SparkSlots
 from sparkmirror.topology import ledger_topic, policy_for
 
 __all__ = ["Mirror", "RunOptions"]
+
+# A broker that is there answers in milliseconds; dialling one that is not takes 5 s. Nobody waits longer than 30 s.
+REACH_S = 25.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +46,21 @@ class Mirror:
 
     @property
     def statuses(self) -> list[FlowStatus]:
-        """One per flow."""
-        return [conductor.status for conductor in self._conductors]
+        """One per flow, copied: the flows' own threads go on changing theirs."""
+        return [_copy(conductor.status) for conductor in self._conductors]
+
+    def check(self) -> None:
+        """Raises unless every cluster answers. Starts and changes nothing, so it may be interrupted anywhere."""
+        check_reachable(self._flows)
 
     def start(self) -> None:
-        """Checks that every cluster answers, then starts Spark and the flows."""
+        """Starts Spark and the flows, and returns while they start."""
         slots = slots_per_flow(self._flows)
-        # Spark takes seconds to start: it does so while the clusters are looked at.
         self._spark = SparkSlots(master=self._options.master, conf=self._options.conf, slots=sum(slots.values()))
-        try:
-            check_reachable(self._flows)
-        except SparkmirrorError:
-            self._spark.stop()
-            self._spark = None
-            raise
         for flow in self._flows:
             control = TopicControl(flow)
             conductor = Conductor(flow, self._place(flow, slots[str(flow.name)]), self._spark, control.discover)
-            thread = threading.Thread(target=conductor.run, name=str(flow.name), daemon=True)
+            thread = threading.Thread(target=_conduct, args=(conductor,), name=str(flow.name), daemon=True)
             self._conductors.append(conductor)
             self._threads.append(thread)
             thread.start()
@@ -102,25 +103,66 @@ class Mirror:
             self._spark = None
 
     def failures(self) -> list[SparkmirrorError]:
-        """What ended flows, and what stopped partitions in a run that was to finish."""
-        found = [c.failure for c in self._conductors if c.failure is not None]
-        for conductor in self._conductors:
-            for partition in conductor.status.partitions.values():
-                if partition.state == "stopped":
-                    found.append(ReplicationError(partition.reason))
-            for reason in conductor.status.stopped_topics.values():
-                found.append(ReplicationError(reason))
-        return found
+        """What ended flows before their time."""
+        return [conductor.failure for conductor in self._conductors if conductor.failure is not None]
+
+
+def _conduct(conductor: Conductor) -> None:
+    """Border of a flow's thread: a bug of ours ends the flow with a visible state and a status other than 0."""
+    try:
+        conductor.run()
+    except Exception as error:  # noqa: BLE001  border: the flow is shown as failed, the process ends with status 70
+        text = f"{type(error).__name__}: {error}"
+        conductor.failure = InternalError(f"flow {conductor.status.name}: {text}", hint="this is a bug; report it")
+        conductor.status.state, conductor.status.reason = "failed", text
+
+
+def _copy(status: FlowStatus) -> FlowStatus:
+    # list(dict.values()) runs without giving up the interpreter lock, so no other thread changes the dict meanwhile.
+    partitions = {p.partition: replace(p) for p in list(status.partitions.values())}
+    return replace(
+        status, partitions=partitions, stopped_topics=dict(status.stopped_topics), notes=list(status.notes)
+    )
 
 
 def check_reachable(flows: Collection[FlowSettings]) -> None:
-    """Raises for the first cluster of which no broker answers."""
-    for settings in {f.alias: f for flow in flows for f in (flow.source, flow.target)}.values():
-        client = ClusterClient(settings)
+    """Raises for a cluster of which no broker answers; asks all of them at the same time."""
+    clusters = {f.alias: f for flow in flows for f in (flow.source, flow.target)}
+    answers: queue.SimpleQueue[tuple[str, SparkmirrorError | None]] = queue.SimpleQueue()
+    for settings in clusters.values():
+        threading.Thread(target=_look, args=(settings, answers), name=f"look {settings.alias}", daemon=True).start()
+    deadline = time.monotonic() + REACH_S
+    silent = dict(clusters)
+    while silent:
         try:
-            client.view(())
-        finally:
-            client.close()
+            alias, error = answers.get(timeout=max(deadline - time.monotonic(), 0.0))
+        except queue.Empty:
+            raise _unreachable(next(iter(silent.values())), f"no answer within {REACH_S:g} s") from None
+        if error is not None:
+            raise error
+        del silent[alias]
+
+
+def _look(settings: ClusterSettings, answers: queue.SimpleQueue[tuple[str, SparkmirrorError | None]]) -> None:
+    client = ClusterClient(settings)
+    error: SparkmirrorError | None = None
+    try:
+        client.view(())
+    except SparkmirrorError as found:
+        error = found
+    except Exception as found:  # noqa: BLE001  border of a thread: a host name that cannot be encoded, for one
+        error = _unreachable(settings, str(found) or type(found).__name__)
+    finally:
+        client.close()
+    answers.put((settings.alias, error))
+
+
+def _unreachable(settings: ClusterSettings, reason: str) -> ClusterUnreachable:
+    addresses = ", ".join(f"{host}:{port}" for host, port in settings.bootstrap_servers)
+    return ClusterUnreachable(
+        f"cluster {settings.alias} is unreachable at {addresses}: {reason}",
+        hint=f"check {settings.alias}.bootstrap.servers and that a broker listens there",
+    )
 
 
 def slots_per_flow(flows: Collection[FlowSettings]) -> dict[str, int]:

@@ -260,6 +260,7 @@ class Opening:
         if not isinstance(found, Found):
             slot.forfeit(relay, "TARGET_TRUNCATED", f"the target ends at {found.log_end}")
             return
+        relay.drop_queue()
         copy.resume(found.position, found.runs, slot.loop.now)
         if doubt.expect is Expect.REFUSED:
             relay.stop_reason = TargetRefusedRecords(

@@ -212,8 +212,14 @@ class Relay:
         view = memoryview(frame)
         for part in answer.partitions:
             served = self._by_source.get((part.topic, part.partition))
-            # A partition may have been stopped, or set back, while its fetch was under way.
-            if served is not None and asked.get(served) == served.copy.read_from:
+            # A partition may have been stopped, set back, or come into doubt while its fetch was under way: what was
+            # fetched then is fetched again. Queued in doubt, it would follow a gap after the resumption.
+            if (
+                served is not None
+                and asked.get(served) == served.copy.read_from
+                and served.copy.phase is Phase.FLOWING
+                and not served.copy.closing
+            ):
                 self._take(served, part, view)
         self.send()
         self.fetch()
@@ -248,6 +254,8 @@ class Relay:
 
     def _enqueue(self, relay: PartitionRelay, packed: Packed) -> None:
         copy = relay.copy
+        expected = relay.queue[-1].next_upstream if relay.queue else copy.next.upstream
+        assert copy.read_from == expected, f"{relay.source}: read at {copy.read_from}, but {expected} comes next"
         if packed.parcels:
             packed.parcels[-1].next_upstream = packed.next_upstream
             relay.queue.extend(packed.parcels)

@@ -1,0 +1,130 @@
+"""A run shown live on a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from sparkmirror.cli.standing import Meter, Rate, Trouble, counted_states, flow_state, troubles
+from sparkmirror.cli.text import amount, duration, megabytes, printable
+from sparkmirror.model import FlowName
+from sparkmirror.pipeline import FlowStatus
+
+__all__ = ["LiveView", "flow_picture"]
+
+REFRESH_S = 0.25
+TROUBLES_MAX = 8  # what fits above a prompt; the rest is counted
+CATCHING_UP_RECORDS = 1_000  # below this the lag is only what arrived since the last receipt
+
+_STYLES = {
+    "running": "bold green",
+    "copying": "green",
+    "closed": "cyan",
+    "stopped": "bold red",
+    "failed": "bold red",
+    "recovering": "yellow",
+    "waiting": "yellow",
+}
+
+
+def flow_picture(flow: FlowStatus, rate: Rate) -> RenderableType:
+    """Everything about one flow, for a terminal of any width."""
+    parts: list[RenderableType] = [_headline(flow), _numbers(flow, rate)]
+    if flow.partitions:
+        parts.append(_partitions(flow))
+    if flow.lag >= CATCHING_UP_RECORDS:
+        parts.append(_progress(flow, rate))
+    found = troubles(flow)
+    parts += [_trouble(trouble) for trouble in found[:TROUBLES_MAX]]
+    if len(found) > TROUBLES_MAX:
+        parts.append(Text(f"  and {amount(len(found) - TROUBLES_MAX)} more that do not copy", style="red"))
+    return Group(*parts)
+
+
+def _headline(flow: FlowStatus) -> Text:
+    state = flow_state(flow)
+    line = Text(f"{printable(str(flow.name))}  ", style="bold")
+    line.append(state, style=_STYLES.get(state, "bold"))
+    if flow.reason:
+        line.append(f": {printable(flow.reason)}", style="yellow")
+    return line
+
+
+def _numbers(flow: FlowStatus, rate: Rate) -> Text:
+    speed = f"  {amount(rate.records)} records/s  {megabytes(rate.record_bytes)}/s"
+    return Text(f"{speed}  lag {amount(flow.lag)}  copied {amount(flow.records)} ({megabytes(flow.record_bytes)})")
+
+
+def _partitions(flow: FlowStatus) -> Text:
+    line = Text("  partitions: ")
+    for at, (state, count) in enumerate(counted_states(flow)):
+        line.append(", " if at else "")
+        line.append(f"{amount(count)} {state}", style=_STYLES.get(state, ""))
+    return line
+
+
+def _progress(flow: FlowStatus, rate: Rate) -> RenderableType:
+    row = Table.grid(padding=(0, 1), expand=False)
+    total = flow.records + flow.lag
+    left = f"about {duration(flow.lag / rate.records)}" if rate.records >= 1 else ""
+    words = f"{100 * flow.records // total} % {left}".rstrip()
+    row.add_row(Text("  catching up"), ProgressBar(total=total, completed=flow.records, width=30), Text(words))
+    return row
+
+
+def _trouble(trouble: Trouble) -> Text:
+    line = Text("  ")
+    line.append(trouble.state, style=_STYLES.get(trouble.state, ""))
+    line.append(f"  {printable(trouble.what)}  {trouble.code}  {printable(trouble.reason)}")
+    return line
+
+
+class LiveView:
+    """Draws all flows again and again in the same place; lines said in between stay above."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, auto_refresh=False, transient=False, redirect_stdout=False)
+        self._meters: dict[FlowName, Meter] = {}
+        self._told: set[str] = set()
+        self._due = 0.0
+
+    def __enter__(self) -> LiveView:
+        self._live.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
+        self._live.stop()
+
+    def say(self, level: str, about: str, text: str) -> None:
+        """One line above the picture."""
+        style = {"WARN": "yellow", "ERROR": "red"}.get(level, "")
+        self._console.print(Text(printable(f"{about} {text}".strip()), style=style))
+
+    def show(self, flows: Sequence[FlowStatus], now: float) -> None:
+        """Draws, unless it did a moment ago."""
+        if now >= self._due:
+            self._due = now + REFRESH_S
+            self._draw(flows, now)
+
+    def end(self, flows: Sequence[FlowStatus]) -> None:
+        """The last picture, which stays."""
+        self._draw(flows, time.monotonic())
+
+    def _draw(self, flows: Sequence[FlowStatus], now: float) -> None:
+        for flow in flows:
+            for note in dict.fromkeys(flow.notes):
+                if note not in self._told:
+                    self._told.add(note)
+                    self.say("WARN", str(flow.name), note)
+        pictures = [
+            flow_picture(flow, self._meters.setdefault(flow.name, Meter()).take(now, flow.records, flow.record_bytes))
+            for flow in flows
+        ]
+        self._live.update(Group(*pictures), refresh=True)

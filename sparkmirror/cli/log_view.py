@@ -1,0 +1,115 @@
+"""A run told in plain lines: one per flow every few seconds, one for every change, none of them twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sparkmirror.cli.standing import Meter, Rate, Trouble, counted_states, flow_state, troubles
+from sparkmirror.cli.text import printable
+from sparkmirror.model import FlowName
+from sparkmirror.pipeline import FlowStatus, PartitionStatus
+
+__all__ = ["Line", "LogView", "changes", "summary"]
+
+SUMMARY_S = 5.0
+NAMES_MAX = 5  # of partitions that change alike, named in one line
+TROUBLES_MAX = 50  # lines of trouble at one look; a cluster that goes away takes thousands of partitions with it
+
+_LEVELS = {"stopped": "ERROR", "failed": "ERROR", "recovering": "WARN", "waiting": "WARN"}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What is to be said, and how serious it is."""
+
+    level: str
+    text: str
+
+
+def summary(flow: FlowStatus, rate: Rate) -> Line:
+    """One line about a flow as it is now."""
+    state = flow_state(flow)
+    counts = " ".join(f"{name}={count}" for name, count in counted_states(flow))
+    text = (
+        f"{state} records={flow.records} bytes={flow.record_bytes} records/s={rate.records:.0f} "
+        f"MB/s={rate.record_bytes / 1e6:.1f} lag={flow.lag} partitions={len(flow.partitions)}"
+    )
+    return Line(_LEVELS.get(state, "INFO"), f"{text} {counts}".rstrip())
+
+
+def changes(before: FlowStatus | None, now: FlowStatus) -> list[Line]:
+    """What became different between two looks at a flow."""
+    old = before if before is not None else FlowStatus(now.name, state="")
+    lines = []
+    if (old.state, old.reason) != (now.state, now.reason):
+        lines.append(Line(_LEVELS.get(now.state, "INFO"), f"{now.state}: {now.reason}" if now.reason else now.state))
+    lines += [Line("WARN", note) for note in dict.fromkeys(now.notes) if note not in old.notes]
+    known = {(t.what, t.state, t.code, t.reason) for t in troubles(old)}
+    fresh = [t for t in troubles(now) if (t.what, t.state, t.code, t.reason) not in known]
+    lines += [_trouble_line(trouble) for trouble in fresh[:TROUBLES_MAX]]
+    if len(fresh) > TROUBLES_MAX:
+        lines.append(Line(fresh[TROUBLES_MAX].state, f"and {len(fresh) - TROUBLES_MAX} more that do not copy"))
+    return lines + _quiet_changes(old, now)
+
+
+def _trouble_line(trouble: Trouble) -> Line:
+    words = f"{trouble.what} {trouble.state} {trouble.code}".rstrip()
+    return Line(_LEVELS[trouble.state], f"{words}: {trouble.reason}" if trouble.reason else words)
+
+
+def _quiet_changes(old: FlowStatus, now: FlowStatus) -> Iterable[Line]:
+    """Partitions that came to a state without trouble, those of one state in one line."""
+    moved: dict[str, list[PartitionStatus]] = {}
+    for partition, status in sorted(now.partitions.items()):
+        seen = old.partitions.get(partition)
+        if status.state not in _LEVELS and (seen is None or seen.state != status.state):
+            moved.setdefault(status.state, []).append(status)
+    for state, found in moved.items():
+        names = ", ".join(str(status.partition) for status in found[:NAMES_MAX])
+        rest = f" and {len(found) - NAMES_MAX} more" if len(found) > NAMES_MAX else ""
+        yield Line("INFO", f"{names}{rest} {state}")
+
+
+class LogView:
+    """Writes lines of time, level, flow and message."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._seen: dict[FlowName, FlowStatus] = {}
+        self._meters: dict[FlowName, Meter] = {}
+        self._due: dict[FlowName, float] = {}
+
+    def __enter__(self) -> LogView:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to give back."""
+
+    def say(self, level: str, about: str, text: str) -> None:
+        """One line now."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        self._write(printable(f"{now} {level} {about} {text}"))
+
+    def show(self, flows: Sequence[FlowStatus], now: float) -> None:
+        """Says what changed since the last look, and how each flow stands if it is time to."""
+        for flow in flows:
+            for line in changes(self._seen.get(flow.name), flow):
+                self.say(line.level, str(flow.name), line.text)
+            self._seen[flow.name] = flow
+            rate = self._meters.setdefault(flow.name, Meter()).take(now, flow.records, flow.record_bytes)
+            if now >= self._due.setdefault(flow.name, now + SUMMARY_S):
+                self._due[flow.name] = now + SUMMARY_S
+                self._say_summary(flow, rate)
+
+    def end(self, flows: Sequence[FlowStatus]) -> None:
+        """The last word about each flow."""
+        for flow in flows:
+            rate = self._meters.setdefault(flow.name, Meter()).take(time.monotonic(), flow.records, flow.record_bytes)
+            self._say_summary(flow, rate)
+
+    def _say_summary(self, flow: FlowStatus, rate: Rate) -> None:
+        line = summary(flow, rate)
+        self.say(line.level, str(flow.name), line.text)

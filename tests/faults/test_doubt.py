@@ -1,0 +1,114 @@
+"""What the broker said, or did not say, is not trusted: the log is read. On real brokers, judged by Java."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from faults.proxy import CuttingProxy
+from faults.workload import MirrorProcess, Workload, run_once, wait_until, write_properties
+from judge import compare, java_records
+from kafka import KafkaProducer
+from kafka.admin import ConfigResource, KafkaAdminClient
+
+from sparkmirror.local import create_topic
+
+TWO_DAYS_MS = 2 * 24 * 3600 * 1000
+
+
+def is_copying(mirror: MirrorProcess) -> bool:
+    return len(mirror.workers()) >= 1
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("age_ms", [0, TWO_DAYS_MS], ids=["fresh records", "records two days old"])
+def test_F17_F49_answers_cut_in_mid_flight_double_nothing(
+    age_ms: int, source_cluster, own_cluster, topic_name, tmp_path: Path
+):
+    proxies: list[CuttingProxy] = []
+
+    def door(_broker: int, port: int) -> int:
+        proxies.append(CuttingProxy(port))
+        return proxies[-1].port
+
+    target = own_cluster("cut", door=door)
+    topic = topic_name("cut")
+    create_topic(source_cluster.bootstrap, topic, partitions=2)
+    path = write_properties(
+        tmp_path, source_cluster.bootstrap, target.door_bootstrap, alias=f"cut{age_ms}", topics=topic
+    )
+    timestamp = int(time.time() * 1000) - age_ms if age_ms else None
+    with Workload(source_cluster.bootstrap, topic, partitions=2, per_second=6000, timestamp_ms=timestamp), MirrorProcess(
+        path
+    ) as mirror:
+        wait_until(lambda: is_copying(mirror), "a slot runs")
+        for number, requests in enumerate((1, 5, 6), start=1):
+            proxies[0].cut_after(requests)
+            wait_until(lambda number=number: proxies[0].cuts >= number, f"cut {number}: {mirror.output}")
+            time.sleep(1)
+    status, output = run_once(path)
+    proxies[0].close()
+    assert status == 0, output
+    assert (
+        compare(
+            java_records(source_cluster.bootstrap, topic), java_records(target.bootstrap, f"cut{age_ms}.{topic}")
+        )
+        == []
+    )
+
+
+@pytest.mark.timeout(240)
+def test_F13_F49_target_restarts_with_records_two_days_old_double_nothing(
+    source_cluster, own_cluster, topic_name, tmp_path: Path
+):
+    target = own_cluster("restarted")
+    topic = topic_name("old")
+    create_topic(source_cluster.bootstrap, topic, partitions=2)
+    path = write_properties(tmp_path, source_cluster.bootstrap, target.bootstrap, alias="old", topics=topic)
+    timestamp = int(time.time() * 1000) - TWO_DAYS_MS
+    with Workload(source_cluster.bootstrap, topic, partitions=2, per_second=4000, timestamp_ms=timestamp), MirrorProcess(
+        path
+    ) as mirror:
+        wait_until(lambda: is_copying(mirror), "a slot runs")
+        time.sleep(2)
+        target.stop(1)  # a clean restart makes the broker forget producers whose records are old (R2)
+        target.start(1)
+        time.sleep(2)
+        target.kill(1)
+        target.start(1)
+        time.sleep(2)
+    status, output = run_once(path)
+    assert status == 0, output
+    assert compare(java_records(source_cluster.bootstrap, topic), java_records(target.bootstrap, f"old.{topic}")) == []
+
+
+@pytest.mark.timeout(180)
+def test_F50_a_refused_first_batch_with_more_behind_it_leaves_no_hole(
+    source_cluster, target_cluster, topic_name, tmp_path: Path
+):
+    topic = topic_name("first")
+    create_topic(source_cluster.bootstrap, topic, partitions=1)
+    create_topic(target_cluster.bootstrap, f"first.{topic}", partitions=1)
+    path = write_properties(
+        tmp_path, source_cluster.bootstrap, target_cluster.bootstrap, alias="first", topics=topic
+    )
+    with MirrorProcess(path) as mirror:
+        wait_until(lambda: is_copying(mirror), "a slot runs")
+        time.sleep(3)  # the slot has read the target's limits; from now on they are other ones
+        admin = KafkaAdminClient(bootstrap_servers=target_cluster.bootstrap)
+        admin.alter_configs([ConfigResource("TOPIC", f"first.{topic}", {"max.message.bytes": "20000"})])
+        admin.close()
+        producer = KafkaProducer(
+            bootstrap_servers=source_cluster.bootstrap, acks="all", linger_ms=200, batch_size=200_000
+        )
+        for number in range(60):
+            producer.send(topic, value=b"%d " % number + b"l" * 1000, partition=0)
+        producer.flush()
+        for number in range(60, 160):
+            producer.send(topic, value=b"%d " % number, partition=0).get(10)
+        producer.close()
+        target_topic = f"first.{topic}"
+        wait_until(lambda: len(java_records(target_cluster.bootstrap, target_topic).get(0, [])) >= 160, mirror.output, 60)
+        assert mirror.interrupt() == 0
+    assert compare(java_records(source_cluster.bootstrap, topic), java_records(target_cluster.bootstrap, target_topic)) == []

@@ -1,0 +1,160 @@
+"""Brokers that go and come back while a run goes on: it says so, heals by itself, and copies everything once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from judge import compare, java_records
+from mirroring import (
+    LiveMirror,
+    await_true,
+    batch_of,
+    create_topics,
+    flow_settings,
+    live_mirror,
+    log_ends,
+    numbered,
+    partitions_of,
+    produce,
+    produce_raw,
+    run_once,
+    segment_files,
+    write_settings,
+)
+
+from sparkmirror.local import LocalCluster, open_clusters
+
+HEAL_SECONDS_MAX = 60.0
+PAUSE_SECONDS = 0.02  # between two rounds of load, so that it does not eat the machine
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[tuple[LocalCluster, LocalCluster]]:
+    """Two clusters whose brokers may be stopped."""
+    with open_clusters(LocalCluster("outage-source"), LocalCluster("outage-target")) as (source, target):
+        yield source, target
+
+
+@pytest.fixture(scope="module")
+def mirror(
+    pair: tuple[LocalCluster, LocalCluster], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LiveMirror]:
+    """One run through all outages."""
+    create_topics(pair[0], {"outage-first": (1, {})})
+    produce(pair[0], "outage-first", 0, numbered(5))
+    settings = flow_settings(*pair, alias="outage", topics="outage-.*")
+    with live_mirror(write_settings(tmp_path_factory.mktemp("outage") / "mm2.properties", settings)) as running:
+        await_copied(*pair, "outage-first", 60.0)
+        yield running
+        outcome = running.stop()
+    assert outcome.status == 0, outcome.output
+
+
+def await_copied(source: LocalCluster, target: LocalCluster, topic: str, seconds: float = HEAL_SECONDS_MAX) -> None:
+    wanted, remote = log_ends(source, topic), f"outage.{topic}"
+    await_true(
+        lambda: partitions_of(target, remote) == len(wanted) and log_ends(target, remote) == wanted,
+        seconds,
+        f"{topic} is copied",
+    )
+
+
+def judge(source: LocalCluster, target: LocalCluster, topic: str) -> None:
+    wanted = java_records(source.bootstrap, topic)
+    assert compare(wanted, java_records(target.bootstrap, f"outage.{topic}")) == []
+
+
+@contextmanager
+def load(source: LocalCluster, topic: str, partitions: int) -> Iterator[None]:
+    """Records of increasing number arrive in every partition until the block ends."""
+    ending, failed = threading.Event(), list[BaseException]()
+
+    def write() -> None:
+        number = 0
+        try:
+            while not ending.wait(PAUSE_SECONDS):
+                rows = {at: [batch_of(numbered(10, first=number, size=100))] for at in range(partitions)}
+                produce_raw(source, topic, rows)
+                number += 10
+        except BaseException as error:  # noqa: BLE001  told by the test's own thread
+            failed.append(error)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        writer.join()
+    assert failed == []
+
+
+def has_grown(target: LocalCluster, topic: str, since: int) -> Callable[[], bool]:
+    return lambda: min(log_ends(target, f"outage.{topic}").values()) > since
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_a_target_that_restarts_during_the_copy_gets_every_record_once(
+    mirror: LiveMirror, pair: tuple[LocalCluster, LocalCluster], how: str
+) -> None:
+    source, target = pair
+    topic = f"outage-target-{how}"
+    create_topics(source, {topic: (3, {})})
+    with load(source, topic, 3):
+        await_true(lambda: partitions_of(target, f"outage.{topic}") == 3, 30.0, "the topic is created")
+        await_true(has_grown(target, topic, 100), 30.0, "copying goes on")
+        getattr(target, how)(1)
+        target.start(1)
+        end = max(log_ends(target, f"outage.{topic}").values())
+        await_true(has_grown(target, topic, end + 100), HEAL_SECONDS_MAX, "copying goes on again")
+    await_copied(source, target, topic)
+    judge(source, target, topic)
+
+
+def test_a_source_that_goes_away_is_told_and_copied_on_when_it_is_back(
+    mirror: LiveMirror, pair: tuple[LocalCluster, LocalCluster]
+) -> None:
+    source, target = pair
+    topic = "outage-source"
+    create_topics(source, {topic: (2, {})})
+    for partition in range(2):
+        produce(source, topic, partition, numbered(300))
+    await_copied(source, target, topic)
+    said = len(mirror.output)
+    source.stop(1)
+    mirror.await_said("waiting", after=said)
+    assert "outage" in mirror.output[said:]
+    source.start(1)
+    for partition in range(2):
+        produce(source, topic, partition, numbered(300))
+    await_copied(source, target, topic)
+    judge(source, target, topic)
+    said = len(mirror.output)
+    mirror.await_said("outage->outage-to running", 15.0, after=said)
+
+
+def test_a_corrupt_batch_stops_its_partition_with_offset_and_reason(
+    pair: tuple[LocalCluster, LocalCluster], tmp_path: Path
+) -> None:
+    source, target = pair
+    topic = "corrupt"
+    create_topics(source, {topic: (2, {})})
+    for partition in range(2):
+        produce(source, topic, partition, numbered(50, size=100), batch=10)
+    segment = segment_files(source, topic, 0)[0]
+    source.stop(1)
+    data = bytearray(segment.read_bytes())
+    data[len(data) * 5 // 10] ^= 0x01  # in the records of the third batch of five
+    segment.write_bytes(data)
+    source.start(1)
+    settings = flow_settings(source, target, alias="rotten", topics=topic)
+    outcome = run_once(write_settings(tmp_path / "mm2.properties", settings))
+    said = "\n".join(line for line in outcome.output.splitlines() if "corrupt-0" in line)
+    assert outcome.status == 4, outcome.output
+    assert "CORRUPT_BATCH" in said
+    assert "offset 20" in said
+    assert log_ends(target, "rotten.corrupt") == {0: 20, 1: 50}
