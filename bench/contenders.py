@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.bare import Plan, write_plan
-from bench.data import SourceTopic
+from bench.data import SourceTopic, make_empty_topic
 from bench.tree import ProcessTree
 from sparkmirror.errors import EnvironmentUnfit
-from sparkmirror.local import create_topic, kafka_jars
+from sparkmirror.local import kafka_jars
 from sparkmirror.local.java import JavaCall, log_settings, log_tail
 from sparkmirror.local.mirror_maker import MAIN_CLASS
 from sparkmirror.local.processes import Child, ScratchFolder
@@ -130,7 +130,6 @@ def _flow_settings(copy: Copy) -> dict[str, str]:
         "replication.factor": "1",
         **dict.fromkeys(once, "1"),
         "emit.heartbeats.enabled": "false",
-        "emit.checkpoints.enabled": "false",
         "sync.topic.acls.enabled": "false",
     }
 
@@ -140,6 +139,7 @@ def _tuned_settings(copy: Copy) -> dict[str, str]:
     source, target = copy.aliases
     return _flow_settings(copy) | {
         "tasks.max": "4",
+        f"{target}.plugin.discovery": "service_load",
         f"{target}.producer.batch.size": str(512 << 10),
         f"{target}.producer.linger.ms": "20",
         f"{target}.producer.buffer.memory": str(128 << 20),
@@ -194,7 +194,7 @@ def _bare_plan(copy: Copy) -> Plan:
 
 
 def _bare(copy: Copy, folder: Path) -> list[str]:
-    create_topic(copy.target, copy.remote, partitions=len(copy.topic.ends))
+    make_empty_topic(copy.target, copy.remote, len(copy.topic.ends))
     write_plan(_bare_plan(copy), folder / "plan.json")
     return [sys.executable, "-m", "bench.bare", str(folder / "plan.json")]
 

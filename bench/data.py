@@ -7,7 +7,7 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from kafka import KafkaAdminClient
@@ -26,6 +26,7 @@ __all__ = [
     "LIST_OFFSETS_VERSION",
     "SourceTopic",
     "end_offsets",
+    "make_empty_topic",
     "make_topic",
     "remove_other_topics",
 ]
@@ -36,7 +37,7 @@ BATCH_RECORDS = 32  # of 500 B: the default batch.size of 16 KB
 DISTINCT_BATCHES = 64
 IN_FLIGHT_MAX = 20
 SEED = 20_240
-REMOVE_S = 60.0
+REMOVE_S = LEADER_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def make_topic(cluster: LocalCluster, scenario: Scenario, scale: float) -> Sourc
     """Creates and fills the topic of a scenario."""
     records = scenario.scaled_records(scale)
     # A topic that is copied many times over hours must not lose its head to retention.
-    create_topic(cluster.bootstrap, scenario.key, partitions=scenario.partitions, configs={"retention.ms": "-1"})
+    make_empty_topic(cluster.bootstrap, scenario.key, scenario.partitions, {"retention.ms": "-1"})
     if scenario.content == "random":
         perf_produce(
             cluster.bootstrap,
@@ -74,17 +75,28 @@ def make_topic(cluster: LocalCluster, scenario: Scenario, scale: float) -> Sourc
     return SourceTopic(scenario.key, ends, _log_bytes(cluster, scenario.key))
 
 
+def make_empty_topic(
+    bootstrap: str, name: str, partitions: int, configs: Mapping[str, str] | None = None
+) -> None:
+    """Creates a topic and waits until it can be written: metadata names leaders before they know that they lead."""
+    create_topic(bootstrap, name, partitions=partitions, configs=configs)
+    end_offsets(bootstrap, name, partitions)
+
+
 def end_offsets(bootstrap: str, topic: str, partitions: int) -> dict[int, int]:
-    """The end of every partition."""
-    pipe = Pipe(address_of(bootstrap))
+    """The end of every partition; waits until each has a leader that answers."""
+    pipe, deadline = Pipe(address_of(bootstrap)), time.monotonic() + LEADER_S
+    body = list_offsets_body(topic, range(partitions))
     try:
-        body = list_offsets_body(topic, range(partitions))
-        found = read_offsets(*pipe.ask(LIST_OFFSETS_API, LIST_OFFSETS_VERSION, [body]))
+        while True:
+            found = read_offsets(*pipe.ask(LIST_OFFSETS_API, LIST_OFFSETS_VERSION, [body]))
+            if len(found) == partitions:
+                return found
+            if time.monotonic() > deadline:
+                raise InternalError(f"{topic}: {partitions} end offsets asked for, {len(found)} answered")
+            time.sleep(0.05)
     finally:
         pipe.close()
-    if len(found) != partitions:
-        raise InternalError(f"{topic}: {partitions} end offsets asked for, {len(found)} answered")
-    return found
 
 
 def remove_other_topics(bootstrap: str, keep: Collection[str]) -> None:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.contenders import Contender, Copy, running
-from bench.data import SourceTopic
+from bench.data import SourceTopic, make_empty_topic
 from bench.measure import Watch
 from bench.probes import Order, probe_command
-from sparkmirror.local import create_topic
 from sparkmirror.local.java import log_tail
 from sparkmirror.local.processes import Child, ScratchFolder
 
@@ -56,7 +55,7 @@ class Latency:
 
 def latency_straight(source: str, topic: str, span: Span) -> Latency:
     """What a consumer of the source itself sees; no contender runs."""
-    create_topic(source, topic, partitions=PARTITIONS)
+    make_empty_topic(source, topic, PARTITIONS)
     scratch = ScratchFolder("bench-straight")
     producer = _start_producer(source, topic, scratch.path)
     try:
@@ -68,7 +67,7 @@ def latency_straight(source: str, topic: str, span: Span) -> Latency:
 
 def latency_of_copy(contender: Contender, copy: Copy, span: Span) -> Latency:
     """What a consumer of the remote topic sees while the contender copies."""
-    create_topic(copy.source, copy.topic.name, partitions=PARTITIONS)
+    make_empty_topic(copy.source, copy.topic.name, PARTITIONS)
     scratch = ScratchFolder("bench-latency")
     producer = _start_producer(copy.source, copy.topic.name, scratch.path)
     try:

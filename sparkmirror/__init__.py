@@ -1,3 +1,110 @@
-"""Kafka cross-cluster replication whose data path runs as Spark tasks."""
+"""Kafka cross-cluster replication whose data path runs as Spark tasks.
+
+    >>> import sparkmirror
+    >>> settings = sparkmirror.load("mm2.properties")    # doctest: +SKIP
+    >>> sparkmirror.plan(settings).is_complete           # doctest: +SKIP
+    True
+    >>> sparkmirror.run(settings, once=True)             # doctest: +SKIP
+
+This file is imported by every Spark task, so it imports neither Spark nor Kafka: what needs them is imported when used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sparkmirror.errors import (
+    ClusterError,
+    ClusterUnreachable,
+    ConfigError,
+    ConfigFileUnreadable,
+    ConfigInvalid,
+    FlowOwnedByAnother,
+    InternalError,
+    NoFlowEnabled,
+    OwnershipError,
+    ReplicationError,
+    SparkmirrorError,
+)
+from sparkmirror.model import FlowName, TopicPartition
+
+if TYPE_CHECKING:
+    from sparkmirror.config import Settings
+    from sparkmirror.control import FlowPlan, Plan
+    from sparkmirror.pipeline import FlowStatus, PartitionStatus
+
+__all__ = [
+    "ClusterError",
+    "ClusterUnreachable",
+    "ConfigError",
+    "ConfigFileUnreadable",
+    "ConfigInvalid",
+    "FlowName",
+    "FlowOwnedByAnother",
+    "FlowPlan",
+    "FlowStatus",
+    "InternalError",
+    "NoFlowEnabled",
+    "OwnershipError",
+    "PartitionStatus",
+    "Plan",
+    "ReplicationError",
+    "Settings",
+    "SparkmirrorError",
+    "TopicPartition",
+    "load",
+    "plan",
+    "run",
+]
 
 __version__ = "0.1.0"
+
+_LATE = {
+    "FlowPlan": "sparkmirror.control",
+    "FlowStatus": "sparkmirror.pipeline",
+    "PartitionStatus": "sparkmirror.pipeline",
+    "Plan": "sparkmirror.control",
+    "Settings": "sparkmirror.config",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The values that live behind Spark or Kafka, imported at their first use."""
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_LATE[name]), name)
+
+
+def load(path: str) -> Settings:
+    """The settings of MirrorMaker 2's properties file; raises `ConfigFileUnreadable` or `ConfigInvalid`."""
+    from sparkmirror.config import load as load_file
+
+    return load_file(path)
+
+
+def plan(settings: Settings, *, targets: Collection[str] | None = None) -> Plan:
+    """What a run would do. Reads both clusters, changes neither, starts no Spark."""
+    from sparkmirror.control import make_plan
+
+    return make_plan(settings, targets)
+
+
+def run(
+    settings: Settings,
+    *,
+    once: bool = False,
+    targets: Collection[str] | None = None,
+    take_over: bool = False,
+    master: str = "local[*]",
+    conf: Mapping[str, str] | None = None,
+) -> list[FlowStatus]:
+    """Copies every enabled flow; returns how the flows stood at last.
+
+    With `once` it ends at the end offsets seen at the start, else when interrupted (KeyboardInterrupt drains and is
+    raised again). Raises what ended a flow. A partition that stopped is in the statuses and raises nothing.
+    """
+    from sparkmirror.control import RunOptions, run_flows
+
+    return run_flows(settings, RunOptions(once, targets, take_over, master, dict(conf or {})))

@@ -12,7 +12,7 @@ from sparkmirror.cli.demo import demo
 from sparkmirror.cli.plan import plan
 from sparkmirror.cli.run import PIPE_CLOSED, run, silence_stdout
 from sparkmirror.cli.text import printable
-from sparkmirror.errors import ConfigInvalid, SparkmirrorError
+from sparkmirror.errors import SparkmirrorError
 
 __all__ = ["error_lines", "main", "spread_clusters"]
 
@@ -55,27 +55,24 @@ def spread_clusters(words: Sequence[str]) -> list[str]:
     Only behind FILE: before it, a second word could be the file itself.
     """
     found: list[str] = []
-    arguments = 0
-    previous = ""
+    arguments, awaited, is_list = 0, "", False
     for word in words:
-        is_option = word.startswith("-")
-        if previous == CLUSTERS and not is_option and found[-1] != CLUSTERS and arguments >= 2:
+        if awaited:  # the value of the option before
+            is_list, awaited = awaited == CLUSTERS and arguments >= 2, ""
+            found.append(word)
+        elif word.startswith("-"):
+            is_list, awaited = False, word if word in VALUED else ""
+            found.append(word)
+        elif is_list:
             found += [CLUSTERS, word]
-            continue
-        if not is_option and previous not in VALUED:
+        else:
             arguments += 1
-        found.append(word)
-        if is_option or found[-2:-1] != [CLUSTERS]:
-            previous = word if is_option else ""
+            found.append(word)
     return found
 
 
 def error_lines(error: SparkmirrorError) -> list[str]:
-    """What the user reads: the error, each problem of a configuration below it, and the hint."""
-    if isinstance(error, ConfigInvalid):
-        problems = [f"  {problem}" for problem in error.problems]
-        head = error.message.removesuffix("\n" + "\n".join(problems))
-    else:
-        problems, head = [], error.message
-    hint = [f"  {error.hint}"] if error.hint else []
-    return [printable(line) for line in (f"sparkmirror: {head}", *problems, *hint)]
+    """What the user reads: the error, what it lists below it, and the hint. Only our own first line is not indented."""
+    first, *rest = error.message.split("\n")
+    hint = [error.hint] if error.hint else []
+    return [f"sparkmirror: {printable(first)}", *(f"  {printable(line.strip())}" for line in (*rest, *hint))]

@@ -24,6 +24,7 @@ CATCHING_UP_RECORDS = 1_000  # below this the lag is only what arrived since the
 
 _STYLES = {
     "running": "bold green",
+    "opening": "yellow",
     "copying": "green",
     "closed": "cyan",
     "stopped": "bold red",
@@ -99,13 +100,13 @@ class LiveView:
         self._live.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def say(self, level: str, about: str, text: str) -> None:
         """One line above the picture."""
         style = {"WARN": "yellow", "ERROR": "red"}.get(level, "")
-        self._console.print(Text(printable(f"{about} {text}".strip()), style=style))
+        self._console.print(Text(printable(text if about == "-" else f"{about} {text}"), style=style))
 
     def show(self, flows: Sequence[FlowStatus], now: float) -> None:
         """Draws, unless it did a moment ago."""

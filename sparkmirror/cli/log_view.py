@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -18,7 +18,8 @@ SUMMARY_S = 5.0
 NAMES_MAX = 5  # of partitions that change alike, named in one line
 TROUBLES_MAX = 50  # lines of trouble at one look; a cluster that goes away takes thousands of partitions with it
 
-_LEVELS = {"stopped": "ERROR", "failed": "ERROR", "recovering": "WARN", "waiting": "WARN"}
+_LEVELS = {"stopped": "ERROR", "recovering": "WARN", "waiting": "WARN"}  # of a partition
+_FLOW_LEVELS = {"failed": "ERROR", "waiting": "WARN"}  # of a flow, which recovers and stops as a matter of course
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,9 @@ def summary(flow: FlowStatus, rate: Rate) -> Line:
         f"{state} records={flow.records} bytes={flow.record_bytes} records/s={rate.records:.0f} "
         f"MB/s={rate.record_bytes / 1e6:.1f} lag={flow.lag} partitions={len(flow.partitions)}"
     )
-    return Line(_LEVELS.get(state, "INFO"), f"{text} {counts}".rstrip())
+    # A state other than the flow's own is that of all its partitions.
+    level = (_FLOW_LEVELS if state == flow.state else _LEVELS).get(state, "INFO")
+    return Line(level, f"{text} {counts}".rstrip())
 
 
 def changes(before: FlowStatus | None, now: FlowStatus) -> list[Line]:
@@ -45,13 +48,14 @@ def changes(before: FlowStatus | None, now: FlowStatus) -> list[Line]:
     old = before if before is not None else FlowStatus(now.name, state="")
     lines = []
     if (old.state, old.reason) != (now.state, now.reason):
-        lines.append(Line(_LEVELS.get(now.state, "INFO"), f"{now.state}: {now.reason}" if now.reason else now.state))
+        text = f"{now.state}: {now.reason}" if now.reason else now.state
+        lines.append(Line(_FLOW_LEVELS.get(now.state, "INFO"), text))
     lines += [Line("WARN", note) for note in dict.fromkeys(now.notes) if note not in old.notes]
     known = {(t.what, t.state, t.code, t.reason) for t in troubles(old)}
     fresh = [t for t in troubles(now) if (t.what, t.state, t.code, t.reason) not in known]
     lines += [_trouble_line(trouble) for trouble in fresh[:TROUBLES_MAX]]
     if len(fresh) > TROUBLES_MAX:
-        lines.append(Line(fresh[TROUBLES_MAX].state, f"and {len(fresh) - TROUBLES_MAX} more that do not copy"))
+        lines.append(Line("WARN", f"and {len(fresh) - TROUBLES_MAX} more that do not copy"))
     return lines + _quiet_changes(old, now)
 
 
@@ -60,17 +64,19 @@ def _trouble_line(trouble: Trouble) -> Line:
     return Line(_LEVELS[trouble.state], f"{words}: {trouble.reason}" if trouble.reason else words)
 
 
-def _quiet_changes(old: FlowStatus, now: FlowStatus) -> Iterable[Line]:
+def _quiet_changes(old: FlowStatus, now: FlowStatus) -> list[Line]:
     """Partitions that came to a state without trouble, those of one state in one line."""
     moved: dict[str, list[PartitionStatus]] = {}
     for partition, status in sorted(now.partitions.items()):
         seen = old.partitions.get(partition)
         if status.state not in _LEVELS and (seen is None or seen.state != status.state):
             moved.setdefault(status.state, []).append(status)
+    lines = []
     for state, found in moved.items():
         names = ", ".join(str(status.partition) for status in found[:NAMES_MAX])
         rest = f" and {len(found) - NAMES_MAX} more" if len(found) > NAMES_MAX else ""
-        yield Line("INFO", f"{names}{rest} {state}")
+        lines.append(Line("INFO", f"{names}{rest} {state}"))
+    return lines
 
 
 class LogView:

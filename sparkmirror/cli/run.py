@@ -135,7 +135,7 @@ def _follow(
                 if not is_draining and (signals.asked or is_enough(flows)):
                     is_draining = True
                     mirror.stop()
-                    view.say("INFO", "", "draining…")
+                    view.say("INFO", "-", "draining…")
             view.end(mirror.statuses)
     except BrokenPipeError:
         silence_stdout()

@@ -28,7 +28,7 @@ RATE_WINDOW_S = 5.0  # receipts come once a second; five of them make a steady n
 # Worst first.
 _RANKS = {"stopped": 0, "recovering": 1, "waiting": 2, "opening": 3, "copying": 4, "closed": 5}
 _TROUBLED = ("stopped", "recovering", "waiting")
-_SETTLED = ("copying", "closed", "opening")
+_SETTLED = ("copying", "closed")
 
 
 @dataclass(frozen=True, slots=True)

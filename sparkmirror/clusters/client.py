@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_S = 30.0
+# How long an action is tried again before the caller hears of it: an election takes less, an operator must see more.
+RETRY_S = 10.0
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.05, 1.0
 COORDINATOR_API = 10
 
@@ -139,7 +141,7 @@ class ClusterClient:
         if code:
             raise _refused(f"cluster {self.alias}: {what}: {name_of(code)}", code)
 
-    def retry(self, action: Callable[[], T], *, timeout_s: float = REQUEST_TIMEOUT_S) -> T:
+    def retry(self, action: Callable[[], T], *, timeout_s: float = RETRY_S) -> T:
         """`action` until it succeeds, fails for good, or `timeout_s` has passed."""
         deadline, pause = time.monotonic() + timeout_s, BACKOFF_FIRST_S
         while True:

@@ -16,10 +16,11 @@ from sparkmirror.errors import ClusterUnreachable, InternalError, SparkmirrorErr
 from sparkmirror.pipeline import Conductor, FlowPlace, FlowStatus, SparkSlots
 from sparkmirror.topology import ledger_topic, policy_for
 
-__all__ = ["Mirror", "RunOptions"]
+__all__ = ["Mirror", "RunOptions", "run_flows"]
 
 # A broker that is there answers in milliseconds; dialling one that is not takes 5 s. Nobody waits longer than 30 s.
 REACH_S = 25.0
+JOIN_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,24 @@ class Mirror:
     def failures(self) -> list[SparkmirrorError]:
         """What ended flows before their time."""
         return [conductor.failure for conductor in self._conductors if conductor.failure is not None]
+
+
+def run_flows(settings: Settings, options: RunOptions) -> list[FlowStatus]:
+    """Runs every flow to its end and returns how they stood; raises the first thing that ended one before its time."""
+    mirror = Mirror(settings, options)
+    mirror.check()
+    mirror.start()
+    try:
+        while mirror.is_running:
+            mirror.join(JOIN_S)
+    finally:
+        mirror.stop()
+        while mirror.is_running:
+            mirror.join(JOIN_S)
+        mirror.close()
+    for failure in mirror.failures():
+        raise failure
+    return mirror.statuses
 
 
 def _conduct(conductor: Conductor) -> None:

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterable
 from dataclasses import dataclass
 
-from sparkmirror.errors import FlowOwnedByAnother, ReplicationError
-from sparkmirror.ledger.records import Attempt, Closed, LedgerRecord, Open, Owner, Position, Receipt, Run, Void
+from sparkmirror.errors import ContentDiffers, FlowOwnedByAnother, ReplicationError
+from sparkmirror.ledger.records import SEQUENCE_MODULUS, Attempt, Closed, LedgerRecord, Open, Owner, Position, Receipt, Run, Void
 from sparkmirror.ledger.recovery import Ask, Baseline, Found, Truncated, find_out
 from sparkmirror.ledger.view import LedgerView, PartitionHistory
 from sparkmirror.model import TopicPartition
@@ -162,15 +162,21 @@ def close_lost_attempt(
     position = history.position()
     assert order is not None and position is not None
     records: list[LedgerRecord] = []
+    lost: Void | None = None
     try:
         while True:
-            found = yield from find_out(_baseline(order, position, producer_ids, target_compacts, compare_timestamps))
+            found = yield from find_out(
+                _baseline(history, position, producer_ids, target_compacts, compare_timestamps)
+            )
             if isinstance(found, Found):
                 break
-            records.append(Void(order.partition, order.attempt, found.log_end))
+            # Step by step: a fence marker may lie where proven records were lost, and must not be taken for them.
+            lost = Void(order.partition, order.attempt, found.log_end)
             position = _before(history, order, found)
     except ReplicationError as error:
         return records, error
+    if lost is not None:
+        records.append(lost)
     receipt = history.receipts.get(order.attempt)
     count = sum(run.length for run in found.runs)
     if found.runs:
@@ -193,24 +199,55 @@ def _receipt(order: Open, last: Receipt | None, found: Found, count: int) -> Rec
 
 def _before(history: PartitionHistory, order: Open, lost: Truncated) -> Position:
     """Where to go on when the target lost its end: the newest upstream offset that still has its copy."""
+    points = [o.position.upstream for o in history.opens.values() if _is_below(history, o, lost.log_end)]
     upstream = inverse(history.runs(), lost.log_end)
-    if upstream is None:
-        upstream = order.position.upstream - max(order.position.downstream - lost.log_end, 0)
-    return Position(max(upstream, 0), lost.log_end, 0)
+    if upstream is not None:
+        points.append(upstream)
+    if not points:
+        raise ContentDiffers(
+            f"{order.target_topic}-{order.partition.partition}: the target lost what lay at {lost.log_end} and above, "
+            f"which was there before the ledger knew of it; the copy began at {order.position.downstream}",
+            hint="compare the last records of both sides, then set the position by hand",
+        )
+    return Position(max(points), lost.log_end, _sequence_at(history, order, lost.log_end))
+
+
+def _sequence_at(history: PartitionHistory, order: Open, downstream: int) -> int:
+    """The sequence number of the record that the attempt wrote there first: whatever follows it must begin with that.
+
+    Below the attempt's own beginning there is none; the number is then one that no batch of it can have.
+    """
+    start = order.position
+    if downstream < start.downstream:
+        return (start.sequence - (start.downstream - downstream)) % SEQUENCE_MODULUS
+    kept = sum(max(min(run.length, downstream - run.downstream), 0) for run in history.runs_of(order.attempt))
+    return (start.sequence + kept) % SEQUENCE_MODULUS
+
+
+def _is_below(history: PartitionHistory, order: Open, log_end: int) -> bool:
+    """Whether everything before this open is still in a log that ends there."""
+    at = order.position.downstream
+    return at <= log_end and all(void >= at for attempt, void in history.voids.items() if attempt >= order.attempt)
 
 
 def _baseline(
-    order: Open, position: Position, producer_ids: frozenset[int], target_compacts: bool, compare_timestamps: bool
+    history: PartitionHistory,
+    position: Position,
+    producer_ids: frozenset[int],
+    target_compacts: bool,
+    compare_timestamps: bool,
 ) -> Baseline:
-    is_truncated = position.downstream < order.position.downstream
+    order = history.newest
+    assert order is not None
     return Baseline(
         partition=order.partition,
         target=TopicPartition(order.target_topic, order.partition.partition),
         position=position,
         producer_ids=producer_ids,
-        sequenced_by=None if is_truncated else (order.producer_id, order.producer_epoch),
+        sequenced_by=(order.producer_id, order.producer_epoch),
         shared=order.shared,
         source_compacts=order.source_compacts,
         target_compacts=target_compacts,
         compare_timestamps=compare_timestamps,
+        proven_by=history.writer_below(position.downstream),
     )

@@ -101,6 +101,7 @@ class Baseline:
     source_compacts: bool
     target_compacts: bool
     compare_timestamps: bool
+    proven_by: tuple[int, int] | None = None  # (id, epoch) that wrote the record below the position, where that is known
 
 
 @dataclass(slots=True)
@@ -124,6 +125,9 @@ def find_out(base: Baseline) -> Generator[Ask, object, Found | Truncated]:
     ends = yield from _settled()
     if ends.log_end < base.position.downstream:
         return Truncated(ends.log_end)
+    lost = yield from _lost_below(base, ends)
+    if lost is not None:
+        return Truncated(lost)
     at = max(base.position.downstream, ends.log_start)
     walk = _Walk(base, may_have_holes=base.target_compacts or at > base.position.downstream)
     while at < ends.log_end:
@@ -131,14 +135,45 @@ def find_out(base: Baseline) -> Generator[Ask, object, Found | Truncated]:
         assert isinstance(batches, list)
         if not batches:
             yield AskPause(SETTLE_PAUSE_S)
+            now = yield AskEnds()
+            assert isinstance(now, Ends)
+            if now.log_end < ends.log_end or now.log_start > at:
+                return (yield from find_out(base))  # the log lost its end, or its beginning, while it was read
             continue
         for batch in batches:
-            if batch.last_offset < at or batch.base_offset >= ends.log_end:
-                continue
-            yield from walk.batch(batch)
-            at = batch.last_offset + 1
-    walk.found.position = walk.found.position._replace(downstream=ends.log_end)
+            if batch.base_offset >= ends.log_end:
+                at = ends.log_end  # what lay before it was compacted away
+                break
+            if batch.last_offset >= at:
+                yield from walk.batch(batch)
+                at = batch.last_offset + 1
+    walk.end(ends)
     return walk.found
+
+
+def _lost_below(base: Baseline, ends: Ends) -> Generator[Ask, object, int | None]:
+    """Where the log begins to differ from what was proven, by its last proven record; None if that is as it should be.
+
+    An unclean election takes proven records away; a fence marker, or a batch of ours that the new leader has no state to
+    refuse, then takes their place. The log is as long as before, or longer, and yet not whole (L19).
+    """
+    last = base.position.downstream - 1
+    if last < ends.log_start:
+        return None
+    batches = yield AskTarget(last)
+    assert isinstance(batches, list)
+    batch = next((b for b in batches if b.last_offset >= last), None)
+    if batch is None or batch.base_offset > last:
+        return None  # compacted away
+    writer = (batch.producer_id, batch.producer_epoch)
+    if base.sequenced_by == writer and not batch.is_control:
+        after = (batch.base_sequence + batch.last_offset - batch.base_offset + 1) % SEQUENCE_MODULUS
+        is_whole = batch.last_offset == last and after == base.position.sequence
+    else:
+        is_whole = batch.last_offset == last and (
+            base.proven_by is None or (base.proven_by == writer and not batch.is_control)
+        )
+    return None if is_whole else batch.base_offset
 
 
 def _settled() -> Generator[Ask, object, Ends]:
@@ -153,38 +188,64 @@ def _settled() -> Generator[Ask, object, Ends]:
 
 
 class _Walk:
-    """Target and source side by side, record by record."""
+    """Target and source side by side, record by record.
+
+    Records that the target's own cleaner or retention took leave a hole in its offsets and sequences. While the source
+    keeps everything, each of them is exactly one source record. When the source compacts too, some of them are gone there
+    as well: a hole then only says how many source records may be passed over until the next partner.
+    """
 
     def __init__(self, base: Baseline, *, may_have_holes: bool) -> None:
         self.base = base
         self.found = Found(base.position)
         self._may_have_holes = may_have_holes
         self._source = _SourceTail(base)
+        self._next_offset = base.position.downstream
+        self._may_skip = 0
 
     def batch(self, batch: BatchView) -> Generator[Ask, object, None]:
         """Accounts for one batch of the target."""
         is_ours = self.base.producer_ids is None or batch.producer_id in self.base.producer_ids
         if not is_ours and not self.base.shared:
             raise self._stranger(batch)
+        gap = batch.base_offset - self._next_offset
+        self._next_offset = batch.last_offset + 1
         if batch.is_control or not is_ours:
             self.found.marker_last = is_ours
             return
         self.found.marker_last = False
         is_sequenced = self.base.sequenced_by == (batch.producer_id, batch.producer_epoch)
         if is_sequenced:
-            yield from self._pass_hole(self._hole(batch))
+            yield from self._pass_hole(self._hole(batch, gap))
+        at = max(batch.base_offset, self.base.position.downstream)
         for record in read_records(batch):
-            if record.offset >= self.base.position.downstream:
+            if record.offset >= at:
+                yield from self._pass_hole(record.offset - at)
                 yield from self._pair(record)
+                at = record.offset + 1
+        yield from self._pass_hole(batch.last_offset + 1 - at)
         if is_sequenced:
             # Compaction may have taken records out of the batch; its offset range still tells how many it had (R14).
             after = batch.base_sequence + batch.last_offset - batch.base_offset + 1
             self.found.position = self.found.position._replace(sequence=after % SEQUENCE_MODULUS)
 
-    def _hole(self, batch: BatchView) -> int:
+    def end(self, ends: Ends) -> None:
+        """The log was read to its end."""
+        base = self.base
+        is_blind = ends.log_start > base.position.downstream and self.found.position.sequence == base.position.sequence
+        if is_blind and base.sequenced_by is not None:
+            raise ContentDiffers(
+                f"{base.target}: offsets {base.position.downstream} to {ends.log_start - 1} were deleted before it was "
+                f"proven what they held",
+                hint="compare the last records of both sides, then set the position by hand",
+            )
+        self.found.position = self.found.position._replace(downstream=ends.log_end)
+
+    def _hole(self, batch: BatchView, gap: int) -> int:
         """Sequence numbers missing before this batch: compaction or retention took them, or the order is broken."""
         hole = (batch.base_sequence - self.found.position.sequence) % SEQUENCE_MODULUS
-        if hole and not self._may_have_holes:
+        # What was once written has left its offsets behind (R14). A hole without them was never written.
+        if hole and (not self._may_have_holes or hole > gap):
             raise OrderBroken(
                 f"{self.base.target}: batch at {batch.base_offset} has sequence {batch.base_sequence}, "
                 f"expected {self.found.position.sequence}: {hole} records were never written before it"
@@ -192,24 +253,40 @@ class _Walk:
         return hole
 
     def _pass_hole(self, count: int) -> Generator[Ask, object, None]:
+        if self.base.source_compacts:
+            self._may_skip += count
+            return
         for _ in range(count):
             pair = yield from self._source.next()
             if pair is None:
-                return
-        self.found.position = self.found.position._replace(upstream=self._source.upstream)
+                raise self._differs(f"{count} records are missing before {self._next_offset}, more than", None)
+        if count:
+            self.found.position = self.found.position._replace(upstream=self._source.upstream)
 
     def _pair(self, record: Record) -> Generator[Ask, object, None]:
         pair = yield from self._source.peek()
-        if pair is not None and _same(pair[1], record, timestamps=self.base.compare_timestamps):
-            yield from self._source.next()
-            extend_runs(self.found.runs, pair[0], record.offset, 1)
-            self.found.position = self.found.position._replace(upstream=self._source.upstream)
-            return
-        if self.base.source_compacts:
-            return  # its upstream record was compacted away since: it keeps its place, without a partner (L9)
+        skipped = 0
+        while pair is not None and not _same(pair[1], record, timestamps=self.base.compare_timestamps):
+            if skipped == self._may_skip:
+                break
+            skipped += 1
+            pair = yield from self._source.peek(skipped)
+        else:
+            if pair is not None:
+                self._may_skip -= skipped
+                for _ in range(skipped + 1):
+                    yield from self._source.next()
+                extend_runs(self.found.runs, pair[0], record.offset, 1)
+                self.found.position = self.found.position._replace(upstream=self._source.upstream)
+                return
+        if not self.base.source_compacts:
+            raise self._differs(f"the record at {record.offset} is not the one at", pair)
+        # Its upstream record was compacted away since: it keeps its place, without a partner (L9).
+
+    def _differs(self, what: str, pair: tuple[int, Record] | None) -> ContentDiffers:
         at = "the end of the source" if pair is None else f"source offset {pair[0]}"
-        raise ContentDiffers(
-            f"{self.base.target}: the record at {record.offset} is not the one at {at} of {self.base.partition}; "
+        return ContentDiffers(
+            f"{self.base.target}: {what} {at} of {self.base.partition}; "
             f"the copy was proven up to {self.base.position.downstream}",
             hint="compare both records; to accept the target as it is, set the position by hand",
         )
@@ -241,9 +318,9 @@ class _SourceTail:
         self._ready: deque[tuple[int, Record]] = deque()
         self._ended = False
 
-    def peek(self) -> Generator[Ask, object, tuple[int, Record] | None]:
-        """The next pair of upstream offset and record, or None at the end."""
-        while not self._ready and not self._ended:
+    def peek(self, ahead: int = 0) -> Generator[Ask, object, tuple[int, Record] | None]:
+        """The next pair of upstream offset and record, or one further on; None at the end."""
+        while len(self._ready) <= ahead and not self._ended:
             chunk = yield AskSource(self._read_from)
             assert isinstance(chunk, SourceChunk)
             if chunk.log_start > self._read_from and not self._base.source_compacts:
@@ -252,7 +329,7 @@ class _SourceTail:
                     f"but the source log starts at {chunk.log_start}"
                 )
             self._take(chunk)
-        return self._ready[0] if self._ready else None
+        return self._ready[ahead] if len(self._ready) > ahead else None
 
     def _take(self, chunk: SourceChunk) -> None:
         if not chunk.batches:
@@ -264,6 +341,8 @@ class _SourceTail:
         for parcel in packed.parcels:
             view = read_batches(memoryview(parcel.buffer), 0, len(parcel.buffer), verify_crc=False)[0]
             self._ready.extend(zip(_offsets(parcel.pieces), read_records(view), strict=True))
+        if packed.stopped is not None and not packed.parcels:
+            raise packed.stopped
         self._read_from = packed.next_upstream
 
     def next(self) -> Generator[Ask, object, tuple[int, Record] | None]:

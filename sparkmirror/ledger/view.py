@@ -75,6 +75,27 @@ class PartitionHistory:
 
     def runs(self) -> Iterator[Run]:
         """The valid runs of every attempt, oldest first, cut where the next open began and where the target lost them."""
+        for _, run in self._attempted_runs():
+            yield run
+
+    def runs_of(self, attempt: Attempt) -> Iterator[Run]:
+        """The valid runs of one attempt, each upstream offset once."""
+        end = -1
+        for other, run in self._attempted_runs():
+            if other == attempt:
+                fresh = max(end - run.upstream, 0)  # a block begins with the last run of the one before (M4)
+                if fresh < run.length:
+                    yield Run(run.upstream + fresh, run.downstream + fresh, run.length - fresh)
+                    end = run.upstream + run.length
+
+    def writer_below(self, downstream: int) -> tuple[int, int] | None:
+        """(producer id, epoch) that copied the record just below this offset, None if no run says so."""
+        for attempt, run in self._attempted_runs():
+            if run.downstream < downstream <= run.downstream + run.length:
+                return self.opens[attempt].producer_id, self.opens[attempt].producer_epoch
+        return None
+
+    def _attempted_runs(self) -> Iterator[tuple[Attempt, Run]]:
         attempts = sorted(self.opens)
         for index, attempt in enumerate(attempts):
             later = [self.opens[other].position.upstream for other in attempts[index + 1 :]]
@@ -85,7 +106,7 @@ class PartitionHistory:
                 for run in block:
                     cut = _cut(run, upstream_limit, downstream_limit)
                     if cut is not None:
-                        yield cut
+                        yield attempt, cut
 
 
 def _cut(run: Run, upstream_limit: int | None, downstream_limit: int | None) -> Run | None:

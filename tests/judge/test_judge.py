@@ -10,6 +10,7 @@ import pytest
 from judge.batches import JudgeBatch, parse_batches
 from judge.comparison import compare
 from judge.records import Headers, JudgeRecord, Separators, parse_records
+from sparkmirror.errors import InternalError
 
 Mutation = Callable[[list[JudgeRecord], int], list[JudgeRecord]]
 
@@ -100,7 +101,7 @@ def test_printed_records_are_read_back_whatever_bytes_they_hold() -> None:
 
 
 def test_output_that_is_no_record_is_an_error() -> None:
-    with pytest.raises(AssertionError, match="no record"):
+    with pytest.raises(InternalError, match="no record"):
         list(parse_records([b"log4j: something went wrong"], Separators()))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from simulation.events import LOST, Procedure, Process
-from simulation.slots import SlotActor, SlotName, finding_out
+from simulation.slots import LEASE_S, SlotActor, SlotName, finding_out
 from sparkmirror.errors import FlowOwnedByAnother
 from sparkmirror.ledger import (
     AskAppend,
@@ -93,6 +93,11 @@ class Driver(Process):
         records, self._offset = yield from self.insist(lambda: book.read(self._offset))
         for record in records:
             self.view.apply(record)
+        newest = self.view.owner
+        if self.ownership is not None and newest is not None and self.world.rules.driver_sees_newer_owner:
+            mine = self.ownership.owner
+            if (newest.generation, newest.producer_epoch) > (mine.generation, mine.producer_epoch):
+                raise FlowOwnedByAnother(f"flow owned by {newest.name}")
         return records
 
     def _append(self, records: list[LedgerRecord]) -> Procedure:
@@ -153,8 +158,16 @@ class Driver(Process):
         self._beat_at = self.clock.now
         for slot in range(self.world.slots):
             self._launch(slot)
+        if self.ownership.is_weak:
+            yield from self._wait_for_lease()
         yield from self._recover(lost_attempts(self.view), is_start=True)
         yield from self._open(p for p in self.world.targets if p not in self.stopped)
+
+    def _wait_for_lease(self) -> Procedure:
+        """A new id fences nobody (R11): whoever wrote under the old one must have left by itself."""
+        if self.world.rules.weak_waits_for_lease:
+            yield self.sleep(LEASE_S + 5.0)
+            yield from self._read()
 
     def _launch(self, slot: int) -> None:
         assert self.ownership is not None
@@ -326,6 +339,7 @@ class Driver(Process):
                 first_epoch=epoch,
                 producer_ids=(*owner.producer_ids, producer_id),
             )
+            yield from self._wait_for_lease()
         else:
             yield from self._sign(producer_id=producer_id, producer_epoch=epoch)
 
@@ -339,8 +353,12 @@ class Driver(Process):
             if (yield from self.insist(serve)) == FENCED:
                 raise FlowOwnedByAnother("another owner raised the epoch")
         for partition in partitions:
-            while not (yield from self.insist(lambda p=partition: self._stands(p, producer))):
-                yield self.sleep(0.1)
+            for _ in range(50):
+                if (yield from self.insist(lambda p=partition: self._stands(p, producer))):
+                    break
+                yield self.sleep(0.2)
+            else:
+                raise FlowOwnedByAnother("the fence is not seen")  # as after too many retries: somebody starts anew
 
     def _stands(self, partition: TopicPartition, producer: tuple[int, int]) -> bool:
         target = self.world.targets[partition]
@@ -350,6 +368,9 @@ class Driver(Process):
     def _recover_one(self, order: Open, *, is_start: bool) -> Procedure:
         assert self.ownership is not None
         history = self.view.of(order.partition)
+        newest = history.newest
+        if self.world.rules.recovers_what_it_fenced and (newest is None or newest.attempt != order.attempt):
+            raise FlowOwnedByAnother(f"{order.partition} was opened anew while it was recovered")
         if history.is_closed:
             position = history.position() or order.position
             return [], Ready(position._replace(sequence=0), order.attempt, False, 0)

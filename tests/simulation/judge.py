@@ -109,6 +109,8 @@ class Judge:
             if attempt >= request.attempt or (partition, attempt) in self.closed:
                 continue
             order = self.opened[partition][attempt]
+            if order.producer_id != request.producer.producer_id:
+                continue  # no fence is possible: the lease has passed
             fences = (s.producer for s in target.log if s.control)
             if any(f.producer_id == order.producer_id and f.producer_epoch > order.producer_epoch for f in fences):
                 continue

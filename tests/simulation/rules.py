@@ -26,3 +26,7 @@ class Rules:
     owner_is_id_and_epoch: bool = True  # the owner check compares the producer id too (R11)
     new_id_new_generation: bool = True  # a raise that gives a new id opens a new generation (R11)
     every_lost_is_fenced: bool = True  # also a partition that has no leader just then
+    recovers_what_it_fenced: bool = True  # a driver ends when the attempt it fenced is not the newest any more
+    driver_sees_newer_owner: bool = True  # a driver ends when the ledger shows a newer owner
+    closing_ends_own_attempt: bool = True  # the ack of closed does not make a slot forget a newer open
+    weak_waits_for_lease: bool = True  # a new producer id fences nobody: the lease must pass (R11)

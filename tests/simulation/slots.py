@@ -523,7 +523,8 @@ class SlotActor(Process):
             copy.end(Phase.CLOSED)
             if self.relays.get(relay.partition) is relay:
                 del self.relays[relay.partition]
-            self.attempts.pop(relay.partition, None)
+            if self.attempts.get(relay.partition) == attempt or not self.world.rules.closing_ends_own_attempt:
+                self.attempts.pop(relay.partition, None)
 
 
 def _believe_appended(copy: PartitionCopy, now: float) -> None:

@@ -49,6 +49,8 @@ class SourcePartition:
     def append(self, count: int) -> None:
         """Some records, in some batches, perhaps in a transaction."""
         rng = self.rng
+        if rng.random() < 0.3:
+            self.end += rng.randint(1, 3)  # a gap, as transactions or the cleaner leave it
         while count > 0:
             size = min(count, rng.randint(1, 5))
             count -= size
@@ -56,8 +58,6 @@ class SourcePartition:
                 self._append_transactional(size)
             else:
                 self._append(size, -1)
-            if rng.random() < 0.1:
-                self.end += rng.randint(1, 3)  # a gap, as transactions or the cleaner leave it
 
     def _append(self, size: int, producer_id: int) -> None:
         records = []

@@ -1,0 +1,167 @@
+"""sparkmirror plan FILE: what a run would do, read from both clusters and changing neither."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sparkmirror.cli.run import CLUSTERS_HELP, FILE_HELP
+from sparkmirror.cli.text import amount, printable
+from sparkmirror.config import load
+from sparkmirror.control import FlowPlan, OwnerFinding, Plan, PlannedTopic, make_plan
+
+__all__ = ["SCHEMA", "as_json", "as_lines", "plan", "print_tables"]
+
+SCHEMA = 1  # of the JSON; raised when a field changes its meaning or goes away, not when one comes
+UNREACHABLE = 2
+
+_OWNERS = {
+    "nobody": "no owner yet",
+    "released": "released by {name}",
+    "alive": "owned by {name}, which is alive: a run ends with status 5 unless --take-over is given",
+    "dead": "left by {name}, which is dead: a run recovers what it left open",
+    "silent": "owned by {name}, not seen alive: a run watches it for 15 s and then recovers what it left open",
+}
+_ACTIONS = {"nothing": "ready", "stop": "STOP"}
+
+
+def plan(
+    file: Annotated[str, typer.Argument(help=FILE_HELP, metavar="FILE")],
+    clusters: Annotated[list[str] | None, typer.Option(help=CLUSTERS_HELP, metavar="ALIAS")] = None,
+    is_json: Annotated[bool, typer.Option("--json", help="JSON with a schema number.")] = False,
+) -> None:
+    """Show what `run` would do. Reads only: nothing is created, written or committed, and Spark is not started.
+
+    Status: 0 every cluster was read; 2 one was not, with what is known; 255 FILE cannot be read.
+    """
+    found = make_plan(load(file), clusters)
+    console = Console()
+    if is_json:
+        print(json.dumps(as_json(found), indent=2))
+    elif console.is_terminal:
+        print_tables(found, console)
+    else:
+        print("\n".join(as_lines(found)))
+    sys.stdout.flush()
+    for reason in dict.fromkeys(reason for flow in found.flows for reason in flow.unreachable):
+        print(f"sparkmirror: {printable(reason)}", file=sys.stderr)
+    sys.exit(0 if found.is_complete else UNREACHABLE)
+
+
+def as_json(found: Plan) -> dict[str, Any]:
+    """The plan as JSON values, field by field."""
+    return {"schema": SCHEMA, **asdict(found), "complete": found.is_complete}
+
+
+def as_lines(found: Plan) -> list[str]:
+    """The plan as plain text, one line for each fact."""
+    lines = [f"warning: {warning}" for warning in found.warnings]
+    for flow in found.flows:
+        lines += [f"flow {flow.source}->{flow.target}", *(f"  {line}" for line in _state_lines(flow))]
+        for topic in flow.topics:
+            lines.append(f"  {_verdict(topic)}: {' -> '.join(_names(topic))}: {'; '.join(_topic_facts(topic))}")
+    return [printable(line) for line in lines]
+
+
+def print_tables(found: Plan, console: Console) -> None:
+    """The plan as one table per flow."""
+    for warning in found.warnings:
+        console.print(Text(printable(f"warning: {warning}"), style="yellow"))
+    for flow in found.flows:
+        console.print(Text(printable(f"{flow.source}->{flow.target}"), style="bold"))
+        for line in _state_lines(flow):
+            console.print(Text(printable(f"  {line}")))
+        if not flow.topics:
+            continue
+        table = Table(show_edge=False, pad_edge=False)
+        for title in ("topic", "remote topic", "on the target", "starts at", "behind", "why"):
+            table.add_column(title, justify="right" if title == "behind" else "left", overflow="fold")
+        for topic in flow.topics:
+            table.add_row(*_row(topic), style="" if topic.replicated else "dim")
+        console.print(table)
+
+
+def _row(topic: PlannedTopic) -> Sequence[Text]:
+    style = "red" if topic.action == "stop" else ""
+    if not topic.replicated:
+        return [Text(printable(topic.topic)), Text("not copied"), *[Text("")] * 3, Text(printable(topic.reason))]
+    why = topic.reason if topic.action in ("nothing", "create") else topic.action_reason
+    cells = [topic.topic, topic.remote, _action(topic), _starts(topic), _behind(topic), why]
+    return [Text(printable(cell), style=style) for cell in cells]
+
+
+def _state_lines(flow: FlowPlan) -> Iterable[str]:
+    for reason in flow.unreachable:
+        yield f"unknown: {reason}"
+    ledger = {None: "unknown", True: "found", False: "none yet"}[flow.ledger_found]
+    yield f"ledger: {ledger}; {owner_text(flow.owner)}"
+    yield f"MirrorMaker 2: {amount(flow.mm2_positions)} stored positions"
+    for topic in flow.internal_topics:
+        if topic.exists is False:
+            yield (
+                f"would create internal topic {topic.name} on {topic.cluster}: "
+                f"{_counted(topic.partitions, 'partition')}, replication factor {_factor(topic.replication_factor)}"
+            )
+
+
+def owner_text(owner: OwnerFinding) -> str:
+    """Who owned the flow last, in words."""
+    return _OWNERS[owner.state].format(name=owner.name)
+
+
+def _verdict(topic: PlannedTopic) -> str:
+    return "copied" if topic.replicated else "not copied"
+
+
+def _names(topic: PlannedTopic) -> list[str]:
+    return [topic.topic, topic.remote] if topic.replicated else [topic.topic]
+
+
+def _topic_facts(topic: PlannedTopic) -> list[str]:
+    if not topic.replicated:
+        return [topic.reason]
+    starts = f"starts at {_starts(topic)}, {_behind(topic)} behind"
+    return [topic.reason, _action(topic), starts, *([topic.action_reason] if topic.action_reason else [])]
+
+
+def _action(topic: PlannedTopic) -> str:
+    if topic.action == "create":
+        configs = ", ".join(f"{key}={value}" for key, value in sorted(topic.configs.items()))
+        factor = _factor(topic.replication_factor if topic.replication_factor is not None else -1)
+        made = f"create with {_counted(topic.partitions, 'partition')}, replication factor {factor}"
+        return f"{made}, {configs}" if configs else made
+    if topic.action == "extend":
+        return f"extend from {topic.found_partitions} to {topic.partitions} partitions"
+    return _ACTIONS.get(topic.action, topic.action)
+
+
+def _starts(topic: PlannedTopic) -> str:
+    """Where the partitions start: one offset if there is one partition, else whose word it is, counted."""
+    if len(topic.starts) == 1:
+        start = topic.starts[0]
+        where = "?" if start.next_upstream_offset is None else amount(start.next_upstream_offset)
+        return f"{where} ({start.basis})"
+    counts = Counter(start.basis for start in topic.starts)
+    return ", ".join(f"{basis} ×{count}" if len(counts) > 1 else basis for basis, count in counts.items())
+
+
+def _behind(topic: PlannedTopic) -> str:
+    known = [start.behind for start in topic.starts if start.behind is not None]
+    return amount(sum(known)) if len(known) == len(topic.starts) else "?"
+
+
+def _factor(factor: int) -> str:
+    return "of the target's default" if factor == -1 else str(factor)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{amount(count)} {noun}{'' if count == 1 else 's'}"

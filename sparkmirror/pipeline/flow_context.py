@@ -1,0 +1,107 @@
+"""What the parts of one flow's driver share: clients, ledger, ownership, status, and who copies what."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sparkmirror.clusters import ClusterClient, raise_producer_epoch
+from sparkmirror.config import FlowSettings
+from sparkmirror.errors import ReplicationError
+from sparkmirror.ledger import Open, Ownership, Ready
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.flow_ledger import FlowLedger
+from sparkmirror.pipeline.status import FlowStatus, MirroredTopic, PartitionStatus
+from sparkmirror.pipeline.takeover import BlockingFinder
+
+__all__ = ["FlowContext", "FlowPlace"]
+
+OWNER_BEAT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class FlowPlace:
+    """Where a flow's state lies, and how this run treats it."""
+
+    config_path: str
+    config_digest: str
+    ledger_topic: str
+    offsets_topic: str
+    syncs_topic: str
+    slots: int
+    once: bool
+    take_over: bool
+
+
+@dataclass(slots=True)
+class FlowContext:
+    """One flow on the driver."""
+
+    flow: FlowSettings
+    place: FlowPlace
+    status: FlowStatus
+    source: ClusterClient
+    target: ClusterClient
+    ledger: FlowLedger
+    finder: BlockingFinder
+    ownership: Ownership | None = None
+    topics: dict[str, MirroredTopic] = field(default_factory=dict)
+    placed: dict[TopicPartition, Open] = field(default_factory=dict)
+    ready: dict[TopicPartition, Ready] = field(default_factory=dict)
+    stopped: set[TopicPartition] = field(default_factory=set)
+    _beat: int = 0
+    _beat_due: float = 0.0
+
+    @classmethod
+    def of(cls, flow: FlowSettings, place: FlowPlace, status: FlowStatus) -> FlowContext:
+        """A flow that has not talked to anybody yet."""
+        source, target = ClusterClient(flow.source), ClusterClient(flow.target)
+        ledger = FlowLedger(target, place.ledger_topic)
+        return cls(flow, place, status, source, target, ledger, BlockingFinder(source, target, time.sleep))
+
+    @property
+    def read_committed(self) -> bool:
+        """The flow's isolation level."""
+        return self.flow.consumer.get("isolation.level") == "read_committed"
+
+    @property
+    def transactional_id(self) -> str:
+        """The name whose producer epoch says who owns the flow."""
+        return f"sparkmirror-{self.flow.name}"
+
+    @property
+    def owned(self) -> Ownership:
+        """Our ownership; only after it was taken."""
+        assert self.ownership is not None
+        return self.ownership
+
+    def raise_epoch(self, held: tuple[int, int] | None) -> tuple[int, int]:
+        """InitProducerId for the flow."""
+        return raise_producer_epoch(self.target, self.transactional_id, held)
+
+    def sign(self, **changes: Any) -> None:
+        """Writes the owner record with what changed."""
+        owner = replace(self.owned.owner, **changes)
+        self.ownership = replace(self.owned, owner=owner)
+        self.ledger.append([owner])
+
+    def beat(self) -> None:
+        """Writes a sign of life when one is due; also to be called by whatever takes long."""
+        now = time.monotonic()
+        if now >= self._beat_due:
+            self._beat_due = now + OWNER_BEAT_S
+            self._beat += 1
+            self.sign(beat=self._beat)
+
+    def show(self, partition: TopicPartition, state: str, code: str = "", reason: str = "") -> None:
+        """Sets what is shown of a partition."""
+        status = self.status.partitions.setdefault(partition, PartitionStatus(partition))
+        status.state, status.code, status.reason = state, code, reason
+
+    def stop_partition(self, partition: TopicPartition, error: ReplicationError) -> None:
+        """A partition that is not copied until somebody acts."""
+        self.stopped.add(partition)
+        self.show(partition, "stopped", error.code, str(error))
+
+

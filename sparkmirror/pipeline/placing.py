@@ -1,0 +1,224 @@
+"""Which partitions are opened, where they start, and on which slot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from sparkmirror.clusters import LATEST, ClusterClient, list_offsets
+from sparkmirror.errors import SourceTopicRecreated, TargetTopicRecreated
+from sparkmirror.ledger import Attempt, Open, Ready, Release
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.assignment import assign, worthwhile_move
+from sparkmirror.pipeline.flow_context import FlowContext
+from sparkmirror.pipeline.slot_watch import SlotWatch
+from sparkmirror.pipeline.starting import StartingPoints
+from sparkmirror.pipeline.status import Discovery, PartitionStatus
+
+__all__ = ["Placing"]
+
+RECORD_BYTES_GUESS = 500
+
+
+class Placing:
+    """Opens partitions, and moves them while a slot has much more to do than another."""
+
+    def __init__(
+        self, context: FlowContext, slots: SlotWatch, discover: Callable[[ClusterClient, ClusterClient], Discovery]
+    ) -> None:
+        self._context, self._slots, self._discover = context, slots, discover
+        self._starting: StartingPoints | None = None
+        self._moving: dict[TopicPartition, int] = {}
+        self._until: dict[TopicPartition, int] | None = None
+        self._number = 0
+
+    # --- topics ------------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Looks at both clusters' topics; creates what the target lacks."""
+        discovery = self._discover(self._context.source, self._context.target)
+        self._context.topics = {topic.topic: topic for topic in discovery.topics}
+        self._context.status.stopped_topics = discovery.stopped
+
+    def open_new(self) -> None:
+        """Opens every partition that is not open and not stopped."""
+        context = self._context
+        new = [
+            partition
+            for topic in context.topics.values()
+            for partition in (TopicPartition(topic.topic, index) for index in range(topic.partitions))
+            if partition not in context.placed and partition not in context.stopped
+        ]
+        if context.place.once and self._until is None:
+            self._until = self._source_ends(new)
+        self.open(new)
+
+    def refresh(self) -> None:
+        """Looks and opens what is new."""
+        self.look()
+        self.open_new()
+
+    def _source_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        context = self._context
+        found = list_offsets(
+            context.source, list(partitions), timestamp=LATEST, read_committed=context.read_committed
+        )
+        return {partition: offset for partition, (offset, _) in found.items()}
+
+    # --- opening -----------------------------------------------------------------------------------------------
+
+    def open(self, partitions: Iterable[TopicPartition]) -> None:
+        """Writes opens, the largest partition first to the slot with the least to do."""
+        context = self._context
+        wanted = [p for p in partitions if p.topic in context.topics and self._is_same_life(p)]
+        if not wanted:
+            return
+        points = self._points(wanted)
+        ends = self._source_ends(points)
+        due = {p: ready for p, ready in points.items() if not self._is_finished(p, ready, ends.get(p, -1))}
+        if not due:
+            return
+        self._slots.start()
+        behind = {p: self._bytes(p, ends.get(p, 0) - ready.position.upstream) for p, ready in due.items()}
+        chosen = assign(behind, self._loads())
+        orders = [self._order(p, ready, self._moving.pop(p, chosen.get(p, 0))) for p, ready in due.items()]
+        context.ledger.append(orders)
+        for order in orders:
+            context.ledger.view.apply(order)
+            context.placed[order.partition] = order
+            context.ready.pop(order.partition, None)
+            status = context.status.partitions[order.partition]
+            status.slot, status.state, status.reason = order.slot, "opening", ""
+
+    def _is_finished(self, partition: TopicPartition, ready: Ready, end: int) -> bool:
+        """Whether there is nothing to copy up to the end that was seen at the start (`--once`)."""
+        status = self._context.status.partitions.setdefault(partition, PartitionStatus(partition))
+        status.next_upstream, status.source_end = ready.position.upstream, end
+        until = self._until.get(partition) if self._until is not None else None
+        if until is not None and ready.position.upstream >= until:
+            status.state = "closed"
+            return True
+        return False
+
+    def _is_same_life(self, partition: TopicPartition) -> bool:
+        """Whether both topics are still the ones that were copied; else the partition stops."""
+        context = self._context
+        newest = context.ledger.view.of(partition).newest
+        topic = context.topics[partition.topic]
+        if newest is None:
+            return True
+        copied = newest.position.upstream
+        hint = f"to copy it from its beginning: sparkmirror offsets reset {partition.topic}"
+        if newest.source_topic_id != topic.source_topic_id:
+            context.stop_partition(
+                partition,
+                SourceTopicRecreated(
+                    f"{partition}: the source topic was deleted and created again (id {topic.source_topic_id}, "
+                    f"expected {newest.source_topic_id}); its former life was copied from upstream offset {copied} on",
+                    hint=hint,
+                ),
+            )
+            return False
+        if newest.target_topic_id != topic.target_topic_id:
+            context.stop_partition(
+                partition,
+                TargetTopicRecreated(
+                    f"{partition}: target topic {topic.remote} was deleted and created again (id "
+                    f"{topic.target_topic_id}, expected {newest.target_topic_id}); what was copied before is gone there",
+                    hint=hint,
+                ),
+            )
+            return False
+        return True
+
+    def _points(self, wanted: list[TopicPartition]) -> dict[TopicPartition, Ready]:
+        context = self._context
+        points = {p: context.ready[p] for p in wanted if p in context.ready}
+        rest = [p for p in wanted if p not in points]
+        known = {p: ready for p in rest if (ready := self._known(p)) is not None}
+        points.update(known)
+        first = [p for p in rest if p not in context.placed]
+        if first:
+            if self._starting is None:
+                self._starting = StartingPoints(context)
+            found, notes = self._starting.find(first, known)
+            points.update(found)
+            context.status.notes += notes
+        return points
+
+    def _known(self, partition: TopicPartition) -> Ready | None:
+        context = self._context
+        history = context.ledger.view.of(partition)
+        newest, position = history.newest, history.position()
+        if newest is None or position is None:
+            return None
+        # Same owner and epoch: the sequence goes on. A new epoch begins at 0, and its first batch goes alone.
+        is_same = (newest.producer_id, newest.producer_epoch) == context.owned.producer
+        return Ready(position if is_same else position._replace(sequence=0), newest.attempt, False, 0)
+
+    def _order(self, partition: TopicPartition, ready: Ready, slot: int) -> Open:
+        context = self._context
+        topic = context.topics[partition.topic]
+        producer_id, epoch = context.owned.producer
+        self._number += 1
+        return Open(
+            partition=partition,
+            attempt=Attempt(context.owned.owner.generation, epoch, self._number),
+            previous=ready.previous,
+            slot=slot,
+            incarnation=self._slots.incarnation(slot),
+            target_topic=topic.remote,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            position=ready.position,
+            source_topic_id=topic.source_topic_id,
+            target_topic_id=topic.target_topic_id,
+            read_committed=context.read_committed,
+            shared=False,
+            fenced=ready.fenced,
+            source_compacts=topic.source_compacts,
+            source_leader_epoch=context.ledger.view.of(partition).source_leader_epoch(),
+            until=self._until.get(partition) if self._until is not None else None,
+        )
+
+    # --- loads and moves ---------------------------------------------------------------------------------------
+
+    def _bytes(self, partition: TopicPartition, lag: int) -> int:
+        status = self._context.status.partitions.get(partition)
+        each = status.record_bytes / status.records if status is not None and status.records else RECORD_BYTES_GUESS
+        return int(max(lag, 0) * each)
+
+    def _loads(self) -> dict[int, int]:
+        context = self._context
+        loads = dict.fromkeys(self._slots.alive or range(context.place.slots), 0)
+        for partition, order in context.placed.items():
+            status = context.status.partitions[partition]
+            if order.slot in loads and status.state not in ("closed", "stopped"):
+                loads[order.slot] += self._bytes(partition, status.lag) + 1
+        return loads
+
+    def look_at_ends(self) -> None:
+        """Asks for the source's ends, so that lag is true of idle partitions too."""
+        partitions = self._context.status.partitions
+        active = [p for p, s in partitions.items() if s.state not in ("stopped", "closed")]
+        for partition, offset in self._source_ends(active).items():
+            partitions[partition].source_end = offset
+
+    def move(self) -> None:
+        """Asks one partition to close, so that it can go on in an idler slot."""
+        context = self._context
+        copying = {
+            p: order.slot for p, order in context.placed.items() if context.status.partitions[p].state == "copying"
+        }
+        behind = {p: self._bytes(p, context.status.partitions[p].lag) for p in copying}
+        move = worthwhile_move(behind, copying, self._slots.alive)
+        if move is not None and not self._moving:
+            partition, slot = move
+            self._moving[partition] = slot
+            context.ledger.append([Release(partition, context.placed[partition].attempt)])
+
+    def reopen_moved(self, partition: TopicPartition) -> bool:
+        """Opens a partition that closed because it was asked to move."""
+        if partition not in self._moving:
+            return False
+        self.open([partition])
+        return True
