@@ -120,7 +120,8 @@ class Bench:
 def main() -> None:
     """Runs, prints and writes; whatever was found before an interruption is kept apart."""
     options = _options()
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts background jobs with SIGINT ignored
+        signal.signal(number, _interrupt)
     started = time.monotonic()
     clusters = [LocalCluster(n, heap_mb=BROKER_HEAP_MB, overrides=BROKER_SETTINGS) for n in ("source", "target")]
     with open_clusters(*clusters) as (source, target):

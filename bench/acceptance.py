@@ -29,7 +29,7 @@ def judge(results: Results) -> list[Criterion]:
     found = [_rate(results, key, times) for key, times in (("plain", 4.0), ("json-lz4", 5.0), ("single", 2.0))]
     for field, words in (("copying_cpu_s_per_gb", "copying"), ("cpu_s_per_gb", "start included")):
         found += [_cpu(results, key, field, words) for key in ("plain", "json-lz4")]
-    return [*found, _start(results), _limit(results), _added(results), _p99(results)]
+    return [*found, _start(results), _limit(results), _added(results), _p99(results), _all_well(results)]
 
 
 def ratio(result: ScenarioResult | None, field: str, one: str, other: str) -> float | None:
@@ -84,6 +84,15 @@ def _added(results: Results) -> Criterion:
     ours, straight = (results.latency.median(key).p50_ms for key in (OURS, STRAIGHT))
     found = ours - straight if ours is not None and straight is not None else None
     return _judged("added latency p50, ms", "≤ 1.5", found, lambda value: value <= 1.5)
+
+
+def _all_well(results: Results) -> Criterion:
+    """Medians leave failed rounds out, so a failure must show by itself."""
+    reasons = [found.failure for result in results.scenarios for found in result.rounds.get(OURS, [])]
+    reasons += [found.failure for found in results.latency.rounds.get(OURS, [])]
+    failures = [reason for reason in reasons if reason]
+    count, note = (float(len(failures)) if reasons else None), (failures[-1] if failures else "")
+    return _judged("failed rounds of sparkmirror", "0", count, lambda value: value == 0, note)
 
 
 def _p99(results: Results) -> Criterion:

@@ -74,7 +74,7 @@ def latency_of_copy(contender: Contender, copy: Copy, span: Span) -> Latency:
         with running(contender, copy) as runner:
             if not _is_copying(copy):
                 print(runner.log_tail(), file=sys.stderr)
-                return Latency(f"copied nothing in {START_S:.0f} s")
+                return Latency(f"did not reach every partition in {START_S:.0f} s")
             found = _poll(copy.target, copy.remote, span, scratch.path)
             if not runner.child.is_running:
                 print(runner.log_tail(), file=sys.stderr)

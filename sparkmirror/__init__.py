@@ -11,9 +11,9 @@ This file is imported by every Spark task, so it imports neither Spark nor Kafka
 
 from __future__ import annotations
 
+import collections.abc
 import importlib
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+import typing
 
 from sparkmirror.errors import (
     ClusterError,
@@ -30,7 +30,7 @@ from sparkmirror.errors import (
 )
 from sparkmirror.model import FlowName, TopicPartition
 
-if TYPE_CHECKING:
+if typing.TYPE_CHECKING:
     from sparkmirror.config import Settings
     from sparkmirror.control import FlowPlan, Plan
     from sparkmirror.pipeline import FlowStatus, PartitionStatus
@@ -70,7 +70,7 @@ _LATE = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> typing.Any:
     """The values that live behind Spark or Kafka, imported at their first use."""
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -84,7 +84,7 @@ def load(path: str) -> Settings:
     return load_file(path)
 
 
-def plan(settings: Settings, *, targets: Collection[str] | None = None) -> Plan:
+def plan(settings: Settings, *, targets: collections.abc.Collection[str] | None = None) -> Plan:
     """What a run would do. Reads both clusters, changes neither, starts no Spark."""
     from sparkmirror.control import make_plan
 
@@ -95,10 +95,10 @@ def run(
     settings: Settings,
     *,
     once: bool = False,
-    targets: Collection[str] | None = None,
+    targets: collections.abc.Collection[str] | None = None,
     take_over: bool = False,
     master: str = "local[*]",
-    conf: Mapping[str, str] | None = None,
+    conf: collections.abc.Mapping[str, str] | None = None,
 ) -> list[FlowStatus]:
     """Copies every enabled flow; returns how the flows stood at last.
 

@@ -23,8 +23,9 @@ from sparkmirror.pipeline import FlowStatus
 __all__ = ["PIPE_CLOSED", "RunView", "drive", "run", "settings_of", "view_for"]
 
 TICK_S = 0.1
+DRAIN_S = 30.0  # flows give up draining after 10 s by themselves
 STOP_LINES_MAX = 50
-PIPE_CLOSED = 141  # 128 and the number of SIGPIPE, as shells say it
+PIPE_CLOSED = 1  # what typer itself ends with when nobody reads
 
 FILE_HELP = "MirrorMaker 2's properties file."
 CLUSTERS_HELP = "Only flows into these target clusters; repeat it, or name several after FILE as MirrorMaker 2 does."
@@ -111,6 +112,7 @@ def drive(
         is_piped = _follow(mirror, view, signals, is_enough)
     finally:
         mirror.stop()
+        mirror.join(DRAIN_S)
         mirror.close()
     flows, failures = mirror.statuses, mirror.failures()
     for failure in failures:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from sparkmirror.clusters import ClusterClient
 from sparkmirror.config import ClusterSettings, FlowSettings, Settings, require_enabled_flow
 from sparkmirror.control.topics import TopicControl
-from sparkmirror.errors import ClusterUnreachable, InternalError, SparkmirrorError
+from sparkmirror.errors import ClusterUnreachable, SparkmirrorError
 from sparkmirror.pipeline import Conductor, FlowPlace, FlowStatus, SparkSlots
 from sparkmirror.topology import ledger_topic, policy_for
 
@@ -61,7 +61,7 @@ class Mirror:
         for flow in self._flows:
             control = TopicControl(flow)
             conductor = Conductor(flow, self._place(flow, slots[str(flow.name)]), self._spark, control.discover)
-            thread = threading.Thread(target=_conduct, args=(conductor,), name=str(flow.name), daemon=True)
+            thread = threading.Thread(target=conductor.run, name=str(flow.name), daemon=True)
             self._conductors.append(conductor)
             self._threads.append(thread)
             thread.start()
@@ -124,16 +124,6 @@ def run_flows(settings: Settings, options: RunOptions) -> list[FlowStatus]:
     for failure in mirror.failures():
         raise failure
     return mirror.statuses
-
-
-def _conduct(conductor: Conductor) -> None:
-    """Border of a flow's thread: a bug of ours ends the flow with a visible state and a status other than 0."""
-    try:
-        conductor.run()
-    except Exception as error:  # noqa: BLE001  border: the flow is shown as failed, the process ends with status 70
-        text = f"{type(error).__name__}: {error}"
-        conductor.failure = InternalError(f"flow {conductor.status.name}: {text}", hint="this is a bug; report it")
-        conductor.status.state, conductor.status.reason = "failed", text
 
 
 def _copy(status: FlowStatus) -> FlowStatus:

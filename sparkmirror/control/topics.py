@@ -78,13 +78,11 @@ class TopicControl:
         by_remote = {c.remote: c.topic for c in plan.changes}
         create = [c for c in plan.changes if c.action is Action.CREATE]
         configs = describe_topic_configs(source, [c.topic for c in create])
-        results = create_topics(
-            target,
-            [
-                NewTopic(c.remote, c.partitions, self._flow.replication_factor, self.creation_configs(configs.get(c.topic, [])))
-                for c in create
-            ],
-        )
+        factor = self._flow.replication_factor
+        new = [
+            NewTopic(c.remote, c.partitions, factor, self.creation_configs(configs.get(c.topic, []))) for c in create
+        ]
+        results = create_topics(target, new)
         results |= extend_topics(target, {c.remote: c.partitions for c in plan.changes if c.action is Action.EXTEND})
         for remote, refused in results.items():
             if refused is not None:

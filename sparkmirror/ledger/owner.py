@@ -163,7 +163,10 @@ def close_lost_attempt(
     assert order is not None and position is not None
     records: list[LedgerRecord] = []
     lost: Void | None = None
+    known = history.voids.get(order.attempt)
     try:
+        if known is not None and known < position.downstream:
+            position = _before(history, order, Truncated(known))  # a recovery before this one could not end
         while True:
             found = yield from find_out(
                 _baseline(history, position, producer_ids, target_compacts, compare_timestamps)
@@ -174,7 +177,7 @@ def close_lost_attempt(
             lost = Void(order.partition, order.attempt, found.log_end)
             position = _before(history, order, found)
     except ReplicationError as error:
-        return records, error
+        return [lost] if lost is not None else [], error
     if lost is not None:
         records.append(lost)
     receipt = history.receipts.get(order.attempt)
@@ -249,5 +252,5 @@ def _baseline(
         source_compacts=order.source_compacts,
         target_compacts=target_compacts,
         compare_timestamps=compare_timestamps,
-        proven_by=history.writer_below(position.downstream),
+        last_copy=history.last_copy(position.downstream),
     )

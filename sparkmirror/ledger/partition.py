@@ -92,13 +92,14 @@ class PartitionCopy:
         self.window: deque[Sent] = deque()
         self.window_bytes = 0
         self.armed = False
-        self.closing = False
         self.records = 0
         self.record_bytes = 0
         self.source_leader_epoch = order.source_leader_epoch
         self.newest_timestamp = -1
         self.source_end = -1
         self._runs: list[Run] = []
+        self._closing = False
+        self._may_land_until = order.position.upstream
         self._sent_at = now
         self._receipted = order.position
         self._receipted_bytes = 0
@@ -132,6 +133,8 @@ class PartitionCopy:
     ) -> Sent:
         """Registers a batch as in flight; what comes back carries its base sequence."""
         assert self.phase is Phase.FLOWING, "invariant 4: sent in doubt"
+        if now - self._sent_at > IDLE_REARM_S:
+            self.armed = False
         upstream, downstream, sequence = self.next
         assert pieces[0][0] >= upstream, "L13: a batch reaches below the position"
         sent = Sent(sequence, count, downstream, pieces, next_upstream, size, leader_epoch, newest_timestamp)
@@ -175,6 +178,8 @@ class PartitionCopy:
         if not self.window and self.phase is Phase.FLOWING:
             self.armed = False  # a new connection; nothing of ours is on its way
             return
+        if not all(sent.answered for sent in self.window):
+            self._may_land_until = max(self._may_land_until, self.next.upstream)
         self._enter_doubt(Doubt(-1, reason, Expect.RESUME))
         self.phase = Phase.SETTLING
 
@@ -230,6 +235,8 @@ class PartitionCopy:
             self._dirty(now)
         self.proven = self.next = at
         self.read_from = at.upstream
+        for sent in self.window:
+            sent.answered = True  # an answer that still comes must not prove what is sent from now on
         self.window.clear()
         self.window_bytes = 0
         self.armed = self.phase is Phase.OPENING and self.order.fenced and at.downstream == self.order.position.downstream
@@ -270,9 +277,27 @@ class PartitionCopy:
         self._dirty_since = now if self.proven != self._receipted else None
 
     @property
+    def may_land_late(self) -> bool:
+        """Whether a batch that the settled log did not hold may still be on its way in a broken connection.
+
+        Until the same records were sent again and proven, only the sequence numbers of this attempt keep it out: closed
+        would let a new owner start without a fence, and the old bytes could land before its first batch (C1, D2).
+        """
+        return self.proven.upstream < self._may_land_until
+
+    @property
+    def closing(self) -> bool:
+        """Whether the attempt is to end now; what may land late is copied first."""
+        return self._closing and not self.may_land_late
+
+    @closing.setter
+    def closing(self, wanted: bool) -> None:
+        self._closing = wanted
+
+    @property
     def is_quiet(self) -> bool:
         """Whether nothing is in flight or in doubt."""
-        return self.phase is Phase.FLOWING and not self.window
+        return self.phase is Phase.FLOWING and not self.window and not self.may_land_late
 
     @property
     def close_position(self) -> Position | None:

@@ -101,7 +101,7 @@ class Baseline:
     source_compacts: bool
     target_compacts: bool
     compare_timestamps: bool
-    proven_by: tuple[int, int] | None = None  # (id, epoch) that wrote the record below the position, where that is known
+    last_copy: tuple[int, int, int] | None = None  # where the last record below the position lies, its id and epoch
 
 
 @dataclass(slots=True)
@@ -152,28 +152,42 @@ def find_out(base: Baseline) -> Generator[Ask, object, Found | Truncated]:
 
 
 def _lost_below(base: Baseline, ends: Ends) -> Generator[Ask, object, int | None]:
-    """Where the log begins to differ from what was proven, by its last proven record; None if that is as it should be.
+    """Where the log begins to differ from what was proven, looked for from the last copy on; None if it does not.
 
     An unclean election takes proven records away; a fence marker, or a batch of ours that the new leader has no state to
     refuse, then takes their place. The log is as long as before, or longer, and yet not whole (L19).
     """
-    last = base.position.downstream - 1
-    if last < ends.log_start:
+    if base.sequenced_by is None:
         return None
-    batches = yield AskTarget(last)
-    assert isinstance(batches, list)
-    batch = next((b for b in batches if b.last_offset >= last), None)
-    if batch is None or batch.base_offset > last:
-        return None  # compacted away
+    top = base.position.downstream - 1
+    at = max(base.last_copy[0] if base.last_copy is not None else top, ends.log_start)
+    own_from = own_after = -1
+    while at <= top:
+        batches = yield AskTarget(at)
+        assert isinstance(batches, list)
+        wanted = [batch for batch in batches if batch.last_offset >= at and batch.base_offset <= top]
+        for batch in wanted:
+            if batch.last_offset > top or _is_misplaced(base, batch):
+                return batch.base_offset
+            if not batch.is_control and base.sequenced_by == (batch.producer_id, batch.producer_epoch):
+                own_from = batch.base_offset if own_from < 0 else own_from
+                own_after = (batch.base_sequence + batch.last_offset - batch.base_offset + 1) % SEQUENCE_MODULUS
+        if not wanted:
+            break  # compacted away
+        at = wanted[-1].last_offset + 1
+    return own_from if own_from >= 0 and own_after != base.position.sequence else None
+
+
+def _is_misplaced(base: Baseline, batch: BatchView) -> bool:
+    """Whether this batch cannot be where it is, if everything below the position is as it was proven."""
     writer = (batch.producer_id, batch.producer_epoch)
-    if base.sequenced_by == writer and not batch.is_control:
-        after = (batch.base_sequence + batch.last_offset - batch.base_offset + 1) % SEQUENCE_MODULUS
-        is_whole = batch.last_offset == last and after == base.position.sequence
-    else:
-        is_whole = batch.last_offset == last and (
-            base.proven_by is None or (base.proven_by == writer and not batch.is_control)
-        )
-    return None if is_whole else batch.base_offset
+    if base.last_copy is None:
+        return False
+    last, *copied_by = base.last_copy
+    if batch.base_offset <= last <= batch.last_offset:
+        return batch.is_control or writer != tuple(copied_by)
+    # Above the last copy there are only markers, and copies whose upstream record was compacted away.
+    return not batch.is_control and not base.source_compacts and writer != base.sequenced_by
 
 
 def _settled() -> Generator[Ask, object, Ends]:

@@ -88,12 +88,14 @@ class PartitionHistory:
                     yield Run(run.upstream + fresh, run.downstream + fresh, run.length - fresh)
                     end = run.upstream + run.length
 
-    def writer_below(self, downstream: int) -> tuple[int, int] | None:
-        """(producer id, epoch) that copied the record just below this offset, None if no run says so."""
+    def last_copy(self, below: int) -> tuple[int, int, int] | None:
+        """Where the last copied record below this downstream offset lies, with the producer id and epoch that wrote it."""
+        best: tuple[int, int, int] | None = None
         for attempt, run in self._attempted_runs():
-            if run.downstream < downstream <= run.downstream + run.length:
-                return self.opens[attempt].producer_id, self.opens[attempt].producer_epoch
-        return None
+            last = min(run.downstream + run.length, below) - 1
+            if run.downstream <= last and (best is None or last > best[0]):
+                best = (last, self.opens[attempt].producer_id, self.opens[attempt].producer_epoch)
+        return best
 
     def _attempted_runs(self) -> Iterator[tuple[Attempt, Run]]:
         attempts = sorted(self.opens)

@@ -14,7 +14,11 @@ from pathlib import Path
 import psutil
 from kafka import KafkaProducer
 
+import sparkmirror.local
+
 SPARKMIRROR = str(Path(sys.executable).parent / "sparkmirror")
+# The mirror must not outlive a test run that is itself killed.
+LEASH = str(Path(sparkmirror.local.__file__).parent / "leash.py")
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
@@ -74,7 +78,9 @@ class MirrorProcess:
     def __init__(self, properties: Path, *arguments: str) -> None:
         self._log = open(properties.with_suffix(f".{time.monotonic_ns()}.log"), "w+")  # noqa: SIM115
         self.process = subprocess.Popen(
-            [SPARKMIRROR, "run", str(properties), *arguments], stdout=self._log, stderr=subprocess.STDOUT
+            [sys.executable, LEASH, str(os.getpid()), SPARKMIRROR, "run", str(properties), *arguments],
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
         )
 
     def __enter__(self) -> MirrorProcess:

@@ -69,6 +69,7 @@ class Driver(Process):
         self._moving: dict[TopicPartition, int] = {}
         self._lost: set[TopicPartition] = set()
         self._ready: dict[TopicPartition, Ready] = {}
+        self._unseen: list[LedgerRecord] = []
         self._number = self._beat = self._launched = 0
         self._beat_at = 0.0
         self.spawn(self._life())
@@ -204,8 +205,9 @@ class Driver(Process):
                 self._lost.add(partition)
 
     def _turn(self) -> Procedure:
+        unseen, self._unseen = self._unseen, []
         records = yield from self._read()
-        for record in records:
+        for record in (*unseen, *records):
             yield from self._take(record)
         self._check_slots()
         if self._lost:
@@ -313,7 +315,9 @@ class Driver(Process):
         self.clock.note(f"{self.name} recovers {[(str(o.partition), o.attempt) for o in orders]}")
         if self.world.rules.fence:
             yield from self._fence([o.partition for o in orders])
-        yield from self._read()
+        read = yield from self._read()
+        if self.world.rules.nothing_read_is_missed:
+            self._unseen += read
         records: list[LedgerRecord] = []
         for order in orders:
             found, ready = yield from self._recover_one(order, is_start=is_start)

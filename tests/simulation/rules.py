@@ -30,3 +30,4 @@ class Rules:
     driver_sees_newer_owner: bool = True  # a driver ends when the ledger shows a newer owner
     closing_ends_own_attempt: bool = True  # the ack of closed does not make a slot forget a newer open
     weak_waits_for_lease: bool = True  # a new producer id fences nobody: the lease must pass (R11)
+    nothing_read_is_missed: bool = True  # what a driver reads while it recovers is acted upon afterwards

@@ -49,7 +49,7 @@ class SourcePartition:
     def append(self, count: int) -> None:
         """Some records, in some batches, perhaps in a transaction."""
         rng = self.rng
-        if rng.random() < 0.3:
+        if count and rng.random() < 0.3:
             self.end += rng.randint(1, 3)  # a gap, as transactions or the cleaner leave it
         while count > 0:
             size = min(count, rng.randint(1, 5))

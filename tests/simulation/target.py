@@ -90,6 +90,7 @@ class TargetPartition:
         self.old_data = False
         self.producers: dict[int, ProducerState] = {}
         self.on_append: Callable[[TargetPartition, Stored, Request], None] = lambda *_: None
+        self.on_crash: Callable[[], None] = lambda: None  # its connections break
         self.unclean = 0
         self.forgotten = 0
         self._owed: list[tuple[int, int, Reply]] = []
@@ -228,9 +229,11 @@ class TargetPartition:
         """The leader is gone; the next one has everything below `keep`, by default some point at or above the HW."""
         rng = self.clock.rng
         owed, self._owed = self._owed, []
-        for base, _, reply in owed:
-            if rng.random() < 0.6:
+        if rng.random() < 0.6:
+            for base, _, reply in owed:
                 reply(NOT_LEADER, base)  # R6
+        else:
+            self.on_crash()
         borders = [s.base for s in self.log if s.base >= self.high_watermark] + [self.log_end]
         cut = rng.choice(borders) if keep is None else keep
         if cut < self.high_watermark:

@@ -64,6 +64,8 @@ class World:
         """A partition on both sides."""
         self.sources[partition] = SourcePartition(self.clock.rng, compacts=compacts, transactional=transactional)
         self.targets[partition] = TargetPartition(self.clock, f"target-{partition.partition}")
+        target = self.targets[partition]
+        target.on_crash = lambda: [lane.cut() for lane in self.lanes if lane.partition is target and not lane.broken]
         self.target_compacts[partition] = False
 
     # --- what actors ask -----------------------------------------------------------------------------------------
@@ -145,6 +147,7 @@ class World:
                 target.new_leader()
             target.catch_up()
         for source in self.sources.values():
+            source.append(3)  # a target that lost its end is noticed at the next batch, not before
             source.end_transactions()
 
     def may_forget(self, partition: TopicPartition) -> bool:

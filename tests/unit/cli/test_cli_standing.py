@@ -1,0 +1,87 @@
+"""How a flow stands, and the status the process ends with."""
+
+from __future__ import annotations
+
+import pytest
+from cli_builders import a_flow, a_partition
+
+from sparkmirror.cli.standing import Meter, Rate, counted_states, exit_status, flow_state, stop_lines, troubles
+from sparkmirror.errors import ClusterUnreachable, FlowOwnedByAnother, InternalError
+
+
+def test_rates_are_of_the_last_seconds_only() -> None:
+    meter = Meter(window_s=5.0)
+    assert meter.take(0.0, 0, 0) == Rate()
+    assert meter.take(1.0, 100, 1_000) == Rate(100.0, 1_000.0)
+    for second in range(2, 20):
+        rate = meter.take(float(second), 100, 1_000)
+    assert rate == Rate(0.0, 0.0)
+
+
+def test_troubles_come_worst_first_and_the_largest_lag_before_others() -> None:
+    flow = a_flow(
+        a_partition("b", state="waiting"),
+        a_partition("c", state="stopped", source_end=5),
+        a_partition("d", state="stopped", source_end=50),
+        a_partition("e", state="copying"),
+        a_partition("f", state="recovering"),
+        stopped_topics={"gone": "no such topic"},
+    )
+    assert [t.what for t in troubles(flow)] == ["d-0", "c-0", "topic gone", "f-0", "b-0"]
+
+
+def test_states_are_counted_worst_first() -> None:
+    flow = a_flow(a_partition(number=0), a_partition(number=1), a_partition(number=2, state="stopped"))
+    assert counted_states(flow) == [("stopped", 1), ("copying", 2)]
+
+
+@pytest.mark.parametrize(
+    ("states", "shown"),
+    [
+        ([], "running"),
+        (["copying", "stopped"], "running"),
+        (["stopped", "stopped"], "stopped"),
+        (["waiting", "opening"], "waiting"),
+        (["opening"], "opening"),
+        (["closed", "stopped"], "running"),
+    ],
+)
+def test_a_flow_of_which_nothing_copies_is_not_called_running(states: list[str], shown: str) -> None:
+    flow = a_flow(*(a_partition(number=at, state=state) for at, state in enumerate(states)))
+    assert flow_state(flow) == shown
+
+
+def test_a_flow_that_failed_keeps_its_own_state() -> None:
+    assert flow_state(a_flow(a_partition(state="stopped"), state="failed")) == "failed"
+
+
+STOPPED = a_flow(a_partition(state="stopped", code="CORRUPT_BATCH", reason="bad bytes at offset 3"))
+DONE = a_flow(a_partition(state="closed"))
+HALF = a_flow(a_partition(state="closed", next_upstream=3, source_end=9))
+
+
+@pytest.mark.parametrize(
+    ("flow", "failures", "once", "interrupted", "status"),
+    [
+        (DONE, [], True, False, 0),
+        (STOPPED, [], True, False, 4),
+        (STOPPED, [], False, True, 0),
+        (a_flow(stopped_topics={"x": "refused"}), [], True, False, 4),
+        (HALF, [], False, True, 0),
+        (HALF, [], True, True, 130),
+        (DONE, [], True, True, 0),
+        (a_flow(), [], True, True, 130),
+        (STOPPED, [FlowOwnedByAnother("other")], True, False, 5),
+        (DONE, [ClusterUnreachable("gone")], False, False, 2),
+        (DONE, [InternalError("bug")], False, False, 70),
+    ],
+)
+def test_exit_status(flow: object, failures: list[object], once: bool, interrupted: bool, status: int) -> None:
+    assert exit_status([flow], failures, once=once, interrupted=interrupted) == status  # type: ignore[list-item,arg-type]
+
+
+def test_stopped_things_are_told_with_code_and_reason_and_counted_beyond_the_limit() -> None:
+    assert stop_lines([STOPPED], 5) == ["A->B orders-0 stopped: CORRUPT_BATCH: bad bytes at offset 3"]
+    many = a_flow(*(a_partition(number=at, state="stopped") for at in range(9)))
+    assert len(stop_lines([many], 5)) == 6
+    assert stop_lines([many], 5)[-1] == "and 4 more stopped"

@@ -1,0 +1,140 @@
+"""What a run says in lines, and what it draws on a terminal."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+
+import pytest
+from cli_builders import a_flow, a_partition
+from rich.console import Console
+
+from sparkmirror.cli.live_view import LiveView, flow_picture
+from sparkmirror.cli.log_view import Line, LogView, changes, summary
+from sparkmirror.cli.standing import Rate
+from sparkmirror.cli.text import duration, megabytes, printable
+from sparkmirror.pipeline import FlowStatus
+
+
+def drawn(flow: FlowStatus, width: int = 100, rate: Rate = Rate()) -> str:  # noqa: B008  frozen
+    console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None, legacy_windows=False)
+    console.print(flow_picture(flow, rate))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+STOPPED = a_partition(state="stopped", code="SOURCE_OFFSET_LOST", reason="wanted 5, log starts at 9 (skip to 9)")
+
+
+def test_a_change_is_told_once() -> None:
+    flow = a_flow(STOPPED, a_partition(number=1))
+    assert changes(None, flow) == [
+        Line("INFO", "running"),
+        Line("ERROR", "orders-0 stopped SOURCE_OFFSET_LOST: wanted 5, log starts at 9 (skip to 9)"),
+        Line("INFO", "orders-1 copying"),
+    ]
+    assert changes(flow, flow) == []
+
+
+def test_another_reason_of_the_same_state_is_a_change() -> None:
+    later = a_flow(replace(STOPPED, reason="another"))
+    assert changes(a_flow(STOPPED), later) == [Line("ERROR", "orders-0 stopped SOURCE_OFFSET_LOST: another")]
+
+
+def test_a_note_is_told_once_however_often_it_was_noted() -> None:
+    assert changes(a_flow(), a_flow(notes=["slot 0 died"] * 3)) == [Line("WARN", "slot 0 died")]
+
+
+def test_an_orderly_end_is_no_error() -> None:
+    assert changes(a_flow(), a_flow(state="stopped")) == [Line("INFO", "stopped")]
+    assert summary(a_flow(state="stopped"), Rate()).level == "INFO"
+    assert summary(a_flow(STOPPED), Rate()).level == "ERROR"
+
+
+def test_a_thousand_partitions_that_change_alike_are_one_line() -> None:
+    flow = a_flow(*(a_partition(number=at) for at in range(1_000)))
+    names = "orders-0, orders-1, orders-2, orders-3, orders-4"
+    assert changes(a_flow(), flow) == [Line("INFO", f"{names} and 995 more copying")]
+
+
+def test_a_thousand_troubles_are_a_bounded_number_of_lines() -> None:
+    flow = a_flow(*(a_partition(number=at, state="waiting") for at in range(1_000)))
+    found = changes(a_flow(), flow)
+    assert len(found) == 51
+    assert found[-1] == Line("WARN", "and 950 more that do not copy")
+
+
+def test_the_summary_holds_rates_lag_and_states() -> None:
+    flow = a_flow(a_partition(source_end=10, next_upstream=4, records=4, record_bytes=400), STOPPED_ONE)
+    assert summary(flow, Rate(1_000, 2_500_000)).text == (
+        "running records=4 bytes=400 records/s=1000 MB/s=2.5 lag=6 partitions=2 stopped=1 copying=1"
+    )
+
+
+STOPPED_ONE = replace(STOPPED, partition=a_partition(number=7).partition)
+
+
+def test_lines_have_time_level_flow_and_message() -> None:
+    lines: list[str] = []
+    view = LogView(lines.append)
+    view.show([a_flow()], 0.0)
+    view.show([a_flow()], 1.0)
+    view.show([a_flow()], 5.0)
+    assert len(lines) == 2
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO A->B running", lines[0])
+    assert " INFO A->B running records=0 " in lines[1]
+
+
+def test_control_characters_in_a_reason_do_not_reach_the_terminal() -> None:
+    lines: list[str] = []
+    LogView(lines.append).show([a_flow(reason="\x1b[31m\nERROR forged\u202e", state="waiting")], 0.0)
+    assert len(lines) == 1
+    assert lines[0].endswith(r"WARN A->B waiting: \x1b[31m\nERROR forged\u202e")
+    assert "\x1b" not in drawn(a_flow(reason="\x1b[31mred"))
+
+
+def test_markup_in_a_reason_is_shown_as_it_is() -> None:
+    assert "[red]boo[/red]" in drawn(a_flow(reason="[red]boo[/red]", state="waiting"))
+
+
+@pytest.mark.parametrize("width", [1, 5, 20, 80, 300])
+def test_the_picture_fits_any_width(width: int) -> None:
+    flow = a_flow(STOPPED, a_partition(number=1, source_end=10_000_000, records=5_000))
+    for line in drawn(flow, width, Rate(1e6, 1e9)).splitlines():
+        assert len(line) <= width
+
+
+def test_the_picture_shows_rates_states_and_reasons() -> None:
+    flow = a_flow(STOPPED, a_partition(number=1, source_end=4_000, next_upstream=1_000, records=1_000))
+    text = drawn(flow, 120, Rate(1_000, 2_000_000))
+    for words in ("A->B  running", "1,000 records/s  2.0 MB/s  lag 3,000", "1 stopped, 1 copying", "25 % about 3 s"):
+        assert words in text
+    assert "stopped  orders-0  SOURCE_OFFSET_LOST  wanted 5, log starts at 9 (skip to 9)" in text
+
+
+def test_there_is_no_progress_bar_once_the_flow_has_caught_up() -> None:
+    assert "catching up" not in drawn(a_flow(a_partition(source_end=10, records=1_000_000)))
+
+
+def test_the_list_of_troubles_is_bounded() -> None:
+    text = drawn(a_flow(*(a_partition(number=at, state="stopped") for at in range(100))))
+    assert "and 92 more that do not copy" in text
+    assert len(text.splitlines()) == 12
+
+
+def test_the_live_view_says_a_note_once() -> None:
+    console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None)
+    with LiveView(console) as view:
+        for second in range(3):
+            view.show([a_flow(notes=["slot 0 died"])], float(second))
+        view.end([a_flow()])
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().count("slot 0 died") == 1
+
+
+def test_numbers_are_readable() -> None:
+    assert [megabytes(61_200_000), megabytes(12.3e9), duration(59), duration(72.4), duration(7_320)] == [
+        "61.2 MB", "12.3 GB", "59 s", "1 min 12 s", "2 h 2 min",
+    ]  # fmt: skip
+    assert printable("plain ü") == "plain ü"
