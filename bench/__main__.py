@@ -18,11 +18,11 @@ from typing import TypeVar
 from bench.acceptance import judge
 from bench.contenders import CONTENDERS, LATENCY_CONTENDERS, Contender, Copy, shown_settings
 from bench.data import make_topic, remove_other_topics
+from bench.findings import Results, ScenarioResult, as_json, environment
 from bench.latency import STRAIGHT, Latency, Span, latency_of_copy, latency_straight, latency_topic
 from bench.measure import Measured, measure
 from bench.plot import svg
 from bench.report import markdown, shown_number, text
-from bench.results import Results, ScenarioResult, as_json, environment
 from bench.scenarios import SCENARIOS, Scenario
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.local import LocalCluster, open_clusters
@@ -38,6 +38,7 @@ BROKER_SETTINGS = {"log.segment.delete.delay.ms": "500"}
 SETTLE_S = 2.0
 WHOLE, QUICK = Span(warm_up_s=10.0, seconds=30.0), Span(warm_up_s=3.0, seconds=8.0)
 QUICK_SCALE = 0.1
+LOAD_MAX = 0.5  # one other busy process on two cores halves what is left for a contender
 
 
 class Bench:
@@ -122,7 +123,9 @@ def main() -> None:
     options = _options()
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts background jobs with SIGINT ignored
         signal.signal(number, _interrupt)
-    started = time.monotonic()
+    started, load = time.monotonic(), os.getloadavg()[0]
+    if load > LOAD_MAX:
+        _say(f"warning: the load is {load:.1f} before anything has started: these numbers compare with no others")
     clusters = [LocalCluster(n, heap_mb=BROKER_HEAP_MB, overrides=BROKER_SETTINGS) for n in ("source", "target")]
     with open_clusters(*clusters) as (source, target):
         bench = Bench(options, source, target)

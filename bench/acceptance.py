@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bench.findings import Results, ScenarioResult
 from bench.latency import STRAIGHT
-from bench.results import Results, ScenarioResult
 
 __all__ = ["Criterion", "judge", "ratio"]
 

@@ -12,9 +12,9 @@ from html import escape
 
 from bench.acceptance import TUNED, ratio
 from bench.contenders import CONTENDERS
+from bench.findings import Results, ScenarioResult
 from bench.latency import RECORDS_PER_S, STRAIGHT
 from bench.report import LATENCY_TITLES, shown_number
-from bench.results import Results, ScenarioResult
 
 __all__ = ["svg"]
 

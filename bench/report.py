@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from bench.acceptance import LIMIT, TUNED, Criterion, ratio
 from bench.contenders import CONTENDERS
+from bench.findings import Results, ScenarioResult
 from bench.latency import RECORDS_PER_S, STRAIGHT
 from bench.measure import Measured
-from bench.results import Results, ScenarioResult
 
 __all__ = ["LATENCY_TITLES", "markdown", "shown_number", "text"]
 

@@ -78,20 +78,25 @@ def list_offsets(
 
 
 def partition_ends(client: ClusterClient, partition: TopicPartition) -> tuple[int, int, int, int]:
-    """High watermark, log end, leader epoch, log start of one partition, from one leader."""
-    node = client.leader_node(partition)
+    """High watermark, log end, leader epoch, log start of one partition, from one leader; waits through elections."""
     topics = {partition.topic: [partition.partition]}
-    found = []
-    for timestamp, replica in ((LATEST, DEBUG_REPLICA), (LATEST, CLIENT_REPLICA), (EARLIEST, CLIENT_REPLICA)):
+
+    def ask(node: int, timestamp: int, replica: int) -> tuple[int, int]:
         answer = client.ask_node(
-            node,
-            lambda c, t=timestamp, r=replica: list_offsets_request(c, topics, timestamp=t, replica=r),  # type: ignore[misc]
+            node, lambda c: list_offsets_request(c, topics, timestamp=timestamp, replica=replica)
         )
         part = answer.topics[0].partitions[0]
         client.check(part.error_code, f"offsets of {partition}")
-        found.append((part.offset, part.leader_epoch))
-    (log_end, leader_epoch), (high_watermark, _), (log_start, _) = found
-    return high_watermark, log_end, leader_epoch, log_start
+        return part.offset, part.leader_epoch
+
+    def look() -> tuple[int, int, int, int]:
+        node = client.leader_node(partition)
+        log_end, leader_epoch = ask(node, LATEST, DEBUG_REPLICA)
+        high_watermark, _ = ask(node, LATEST, CLIENT_REPLICA)
+        log_start, _ = ask(node, EARLIEST, CLIENT_REPLICA)
+        return high_watermark, log_end, leader_epoch, log_start
+
+    return client.retry(look)
 
 
 def leader_epoch_request(connection: Connection, partition: TopicPartition, leader_epoch: int) -> Any:

@@ -47,9 +47,11 @@ from sparkmirror.ledger.recovery import (
     Truncated,
     find_out,
 )
+from sparkmirror.ledger.restating import ATTEMPTS_MAX, restate
 from sparkmirror.ledger.view import LedgerView, PartitionHistory
 
 __all__ = [
+    "ATTEMPTS_MAX",
     "Ask",
     "AskAppend",
     "AskEnds",
@@ -96,6 +98,7 @@ __all__ = [
     "find_out",
     "inverse",
     "lost_attempts",
+    "restate",
     "take_ownership",
     "tombstone",
 ]

@@ -40,6 +40,7 @@ __all__ = [
     "State",
     "Void",
     "decode",
+    "decode_key",
     "encode",
     "tombstone",
 ]
@@ -304,6 +305,16 @@ def decode(key: bytes, value: bytes) -> LedgerRecord:
         return _DECODERS[k[0]](k, v)  # type: ignore[no-any-return]
     except (KeyError, IndexError, TypeError, UnicodeDecodeError) as error:
         raise ValueError(f"no ledger record: {key[:80]!r}: {error!r}") from error
+
+
+def decode_key(key: bytes) -> tuple[str, TopicPartition, Attempt, int]:
+    """Kind, partition, attempt and block start (−1 without one) of a partition's key. Raises ValueError for others."""
+    try:
+        k = json.loads(key)
+        partition, attempt = _place(k)
+        return k[0], partition, attempt, k[4] if len(k) > 4 else -1
+    except (KeyError, IndexError, TypeError, UnicodeDecodeError) as error:
+        raise ValueError(f"no ledger key: {key[:80]!r}: {error!r}") from error
 
 
 def _place(k: Json) -> tuple[TopicPartition, Attempt]:

@@ -25,6 +25,7 @@ from sparkmirror.ledger.records import (
     State,
     Void,
     decode,
+    decode_key,
 )
 from sparkmirror.model import TopicPartition
 
@@ -141,15 +142,31 @@ class LedgerView:
 
     def read(self, key: bytes, value: bytes | None) -> LedgerRecord | None:
         """Folds one log record in; returns it decoded. What is not ours is counted, not used."""
-        if value is None:
-            return None  # a tombstone only removes what a later attempt has stated again
         try:
+            if value is None:
+                self._forget(*decode_key(key))  # a tombstone only removes what a later attempt has stated again
+                return None
             record = decode(key, value)
         except ValueError:
             self.malformed += 1
             return None
         self.apply(record)
         return record
+
+    def _forget(self, kind: str, partition: TopicPartition, attempt: Attempt, start: int) -> None:
+        history = self.of(partition)
+        if kind == "receipt":
+            history.blocks.pop((attempt, start), None)
+            if not any(known == attempt for known, _ in history.blocks):
+                history.receipts.pop(attempt, None)
+            return
+        history.released.discard(attempt)
+        for kept, name in ((history.opens, "open"), (history.started, "started"), (history.closed, "closed")):
+            if kind == name:
+                kept.pop(attempt, None)
+        for more, name in ((history.states, "state"), (history.voids, "void")):
+            if kind == name:
+                more.pop(attempt, None)
 
     def apply(self, record: LedgerRecord) -> None:
         """Folds one record in."""

@@ -66,6 +66,11 @@ class FlowLedger:
         if records:
             append_records(self._client, self._partition, [encode(r) for r in records], int(time.time() * 1000))
 
+    def remove(self, tombstones: Sequence[tuple[bytes, None]]) -> None:
+        """Writes tombstones, acked."""
+        if tombstones:
+            append_records(self._client, self._partition, list(tombstones), int(time.time() * 1000))
+
     def close(self) -> None:
         """Ends the follower's connection."""
         self._reader.close()

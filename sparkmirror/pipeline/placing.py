@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from sparkmirror.clusters import LATEST, ClusterClient, list_offsets
 from sparkmirror.errors import SourceTopicRecreated, TargetTopicRecreated
-from sparkmirror.ledger import Attempt, Open, Ready, Release
+from sparkmirror.ledger import Attempt, Open, Ready, Release, restate
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.assignment import assign, worthwhile_move
 from sparkmirror.pipeline.flow_context import FlowContext
@@ -81,7 +81,9 @@ class Placing:
         behind = {p: self._bytes(p, ends.get(p, 0) - ready.position.upstream) for p, ready in due.items()}
         chosen = assign(behind, self._loads())
         orders = [self._order(p, ready, self._moving.pop(p, chosen.get(p, 0))) for p, ready in due.items()]
-        context.ledger.append(orders)
+        restated = [restate(context.ledger.view.of(order.partition), order) for order in orders]
+        context.ledger.append([*orders, *(receipt for receipts, _ in restated for receipt in receipts)])
+        context.ledger.remove([key for _, tombstones in restated for key in tombstones])
         for order in orders:
             context.ledger.view.apply(order)
             context.placed[order.partition] = order

@@ -7,7 +7,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from pyspark import InheritableThread, SparkConf, SparkContext
@@ -39,6 +38,7 @@ LOCAL_SETTINGS = {
     "spark.ui.enabled": "false",
 }
 STOP_S = 20.0
+LOG_TAIL_BYTES = 4096
 
 
 class SparkSlots:
@@ -82,7 +82,7 @@ class SparkSlots:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         if (conf.get("spark.master") or "").startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        self._log = tempfile.NamedTemporaryFile(prefix="sparkmirror-spark-", suffix=".log")  # noqa: SIM115  closed in stop
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed in stop; has no name, so a killed driver leaves none
         gateway = launch_gateway(conf, {"stdout": self._log, "stderr": self._log, "start_new_session": True})
         return SparkContext(conf=conf, gateway=gateway)
 
@@ -90,8 +90,9 @@ class SparkSlots:
         """The last line that Spark wrote about itself."""
         if self._log is None:
             return ""
-        lines = Path(self._log.name).read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else ""
+        size = os.fstat(self._log.fileno()).st_size
+        text = os.pread(self._log.fileno(), LOG_TAIL_BYTES, max(size - LOG_TAIL_BYTES, 0)).decode(errors="replace")
+        return (text.strip().splitlines() or [""])[-1]
 
     def wait(self) -> SparkContext:
         """The running context; raises what kept Spark from starting."""

@@ -1,12 +1,13 @@
-"""`sparkmirror plan` on two real clusters: it says what a run would do, and changes nothing."""
+"""The command line on two real clusters: a plan changes nothing, signals drain, statuses are told."""
 
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from kafka import KafkaAdminClient
 from sparkmirror.local import LocalCluster, create_topic, perf_produce
 
 PROGRAM = str(Path(sys.executable).with_name("sparkmirror"))
+SECONDS_MAX = 120.0  # a run starts in 6 s on two idle cores
 NOBODY = "127.0.0.1:1"  # a port that nobody may listen on without being root
 
 
@@ -91,3 +93,68 @@ def test_output_to_a_closed_pipe_leaves_no_trace(
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(60) == 1
+
+
+def await_line(process: subprocess.Popen[str], words: str) -> None:
+    """Reads what the process says until it says this."""
+    assert process.stdout is not None
+    deadline = time.monotonic() + SECONDS_MAX
+    for line in process.stdout:
+        if words in line:
+            return
+        assert time.monotonic() < deadline, line
+    raise AssertionError(f"ended without {words!r}")
+
+
+@pytest.fixture
+def copying(
+    two_clusters: tuple[LocalCluster, LocalCluster], topic_name: Callable[..., str], tmp_path: Path
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A run that copies, and its file."""
+    source, target = two_clusters
+    topic = topic_name("signals")
+    create_topic(source.bootstrap, topic)
+    perf_produce(source.bootstrap, topic, records=10, record_bytes=10)
+    file = write_file(
+        tmp_path / "mm2.properties", source.bootstrap, target.bootstrap, alias=topic_name("live"), topics=topic
+    )
+    with subprocess.Popen([PROGRAM, "run", file], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            await_line(process, f"{topic}-0 copying")
+            yield process, file
+        finally:
+            process.kill()
+
+
+def test_a_live_owner_is_named_by_plan_and_refuses_a_second_run_and_one_signal_drains(
+    copying: tuple[subprocess.Popen[str], str],
+) -> None:
+    process, file = copying
+    assert "which is alive: a run ends with status 5" in call("plan", file).stdout
+    second = call("run", file)
+    assert (second.returncode, "Traceback" in second.stderr) == (5, False)
+    assert "sparkmirror: this flow is owned by" in second.stderr
+    assert "--take-over" in second.stderr
+    process.send_signal(signal.SIGTERM)
+    output, errors = process.communicate(timeout=SECONDS_MAX)
+    assert (process.returncode, errors) == (0, "")
+    assert output.count("draining…") == 1
+    assert " stopped records=10 " in output.splitlines()[-1]
+    assert "ledger: found; released by" in call("plan", file).stdout
+
+
+def test_a_second_signal_ends_a_run_at_once(copying: tuple[subprocess.Popen[str], str]) -> None:
+    process, _ = copying
+    process.send_signal(signal.SIGINT)
+    await_line(process, "draining…")
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=SECONDS_MAX)
+    assert (process.returncode, errors) == (130, "")
+
+
+def test_a_run_that_nobody_reads_drains_and_ends(copying: tuple[subprocess.Popen[str], str]) -> None:
+    process, _ = copying
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(SECONDS_MAX) == 1

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 from judge import compare, java_records
 from mirroring import (
@@ -29,6 +30,7 @@ from mirroring import (
 from sparkmirror.local import LocalCluster, open_clusters
 
 HEAL_SECONDS_MAX = 60.0
+OUTAGE_SECONDS = 5.0  # with the start of a broker longer than the 10 s after which a silent slot counts as dead
 PAUSE_SECONDS = 0.02  # between two rounds of load, so that it does not eat the machine
 
 
@@ -108,7 +110,32 @@ def test_a_target_that_restarts_during_the_copy_gets_every_record_once(
         await_true(lambda: partitions_of(target, f"outage.{topic}") == 3, 30.0, "the topic is created")
         await_true(has_grown(target, topic, 100), 30.0, "copying goes on")
         getattr(target, how)(1)
+        threading.Event().wait(OUTAGE_SECONDS)
         target.start(1)
+        end = max(log_ends(target, f"outage.{topic}").values())
+        await_true(has_grown(target, topic, end + 100), HEAL_SECONDS_MAX, "copying goes on again")
+    await_copied(source, target, topic)
+    judge(source, target, topic)
+
+
+def worker_of(mirror: LiveMirror) -> psutil.Process:
+    """The Python process of the only slot."""
+    family = psutil.Process(mirror.pid).children(recursive=True)
+    daemons = {process.pid for process in family if "pyspark.daemon" in " ".join(process.cmdline())}
+    [worker] = [process for process in family if process.ppid() in daemons]
+    return worker
+
+
+def test_the_only_worker_that_is_killed_is_replaced_and_every_record_copied_once(
+    mirror: LiveMirror, pair: tuple[LocalCluster, LocalCluster]
+) -> None:
+    source, target = pair
+    topic = "outage-worker"
+    create_topics(source, {topic: (3, {})})
+    with load(source, topic, 3):
+        await_true(lambda: partitions_of(target, f"outage.{topic}") == 3, 30.0, "the topic is created")
+        await_true(has_grown(target, topic, 100), 30.0, "copying goes on")
+        worker_of(mirror).kill()
         end = max(log_ends(target, f"outage.{topic}").values())
         await_true(has_grown(target, topic, end + 100), HEAL_SECONDS_MAX, "copying goes on again")
     await_copied(source, target, topic)

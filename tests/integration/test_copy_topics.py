@@ -181,20 +181,6 @@ def test_the_identity_policy_renames_topics_of_heartbeats(
     assert "identical-heartbeats" not in topics_of(target_cluster)
 
 
-def test_a_deleted_source_topic_is_told_and_others_go_on(
-    mirror: LiveMirror, source_cluster: LocalCluster, target_cluster: LocalCluster
-) -> None:
-    create_topics(source_cluster, {"topics-gone": (1, {})})
-    produce(source_cluster, "topics-gone", 0, numbered(5))
-    await_copied(source_cluster, target_cluster, "topics-gone", "topics.topics-gone", 15.0)
-    with admin_of(source_cluster) as admin:
-        admin.delete_topics(["topics-gone"])
-    mirror.await_said("topics-gone is gone")
-    produce(source_cluster, "topics-plain", 0, numbered(5))
-    await_copied(source_cluster, target_cluster, "topics-plain", "topics.topics-plain")
-    assert log_ends(target_cluster, "topics.topics-gone") == {0: 5}
-
-
 def test_a_source_topic_recreated_while_running_stops_with_the_reason(
     mirror: LiveMirror, source_cluster: LocalCluster, target_cluster: LocalCluster
 ) -> None:
@@ -217,3 +203,30 @@ def test_a_log_start_moved_up_to_the_position_disturbs_nothing(
     move_log_start(source_cluster, "topics-plain", 0, log_ends(source_cluster, "topics-plain")[0])
     produce(source_cluster, "topics-plain", 0, numbered(5))
     await_copied(source_cluster, target_cluster, "topics-plain", "topics.topics-plain")
+
+
+def test_a_deleted_source_topic_is_told_and_others_go_on(
+    mirror: LiveMirror, source_cluster: LocalCluster, target_cluster: LocalCluster
+) -> None:
+    create_topics(source_cluster, {"topics-gone": (1, {})})
+    produce(source_cluster, "topics-gone", 0, numbered(5))
+    await_copied(source_cluster, target_cluster, "topics-gone", "topics.topics-gone", 15.0)
+    with admin_of(source_cluster) as admin:
+        admin.delete_topics(["topics-gone"])
+    mirror.await_said("topics-gone is gone")
+    produce(source_cluster, "topics-plain", 0, numbered(5))
+    await_copied(source_cluster, target_cluster, "topics-plain", "topics.topics-plain")
+    assert log_ends(target_cluster, "topics.topics-gone") == {0: 5}
+
+
+def test_a_deleted_source_topic_does_not_keep_new_ones_from_being_found(
+    mirror: LiveMirror, source_cluster: LocalCluster, target_cluster: LocalCluster
+) -> None:
+    for topic in ("topics-gone-too", "topics-after-it"):
+        create_topics(source_cluster, {topic: (1, {})})
+        produce(source_cluster, topic, 0, numbered(5))
+        await_copied(source_cluster, target_cluster, topic, f"topics.{topic}", 15.0)
+        said = len(mirror.output)
+        with admin_of(source_cluster) as admin:
+            admin.delete_topics([topic])
+        mirror.await_said(f"{topic} is gone", after=said)

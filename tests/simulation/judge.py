@@ -43,7 +43,7 @@ class Judge:
                 self.opened.setdefault(record.partition, {})[record.attempt] = record
             case Started():
                 self.started[record.partition, record.attempt] = record.process
-            case Closed():
+            case Closed() if ".slot" in writer:  # a driver's closed proves nothing without its fence
                 self.closed.add((record.partition, record.attempt))
             case _:
                 pass

@@ -56,7 +56,7 @@ class LatencyResult:
 class Results:
     """One run of the bench."""
 
-    environment: dict[str, str | int]
+    environment: dict[str, str | int | float]
     options: dict[str, Any]
     scenarios: list[ScenarioResult] = field(default_factory=list)
     latency: LatencyResult = field(default_factory=LatencyResult)
@@ -77,7 +77,7 @@ def _median(rounds: Sequence[Found], nothing: Found) -> Found:
     return type(nothing)(**values)
 
 
-def environment() -> dict[str, str | int]:
+def environment() -> dict[str, str | int | float]:
     """Versions and the size of the machine; nothing that names it."""
     answer = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=False, timeout=60)
     java = re.search(r'version "([^"]+)"', answer.stderr + answer.stdout)
@@ -90,6 +90,7 @@ def environment() -> dict[str, str | int]:
         "cores": os.cpu_count() or 1,
         "memory_gb": round(memory / 1e9),
         "processor": _processor(),
+        "load_at_start": round(os.getloadavg()[0], 2),
     }
 
 
