@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -12,13 +13,15 @@ from sparkmirror.cli.demo import demo
 from sparkmirror.cli.plan import plan
 from sparkmirror.cli.run import PIPE_CLOSED, run, silence_stdout
 from sparkmirror.cli.text import printable
-from sparkmirror.errors import SparkmirrorError
+from sparkmirror.errors import InternalError, SparkmirrorError
 
 __all__ = ["error_lines", "main", "spread_clusters"]
 
 CLUSTERS = "--clusters"
 # Options whose next word is a value and no argument.
 VALUED = frozenset({CLUSTERS, "--master", "--conf", "--records", "--size"})
+
+BUG_HINT = "this is a bug of ours; SPARKMIRROR_TRACEBACK=1 shows where"
 
 app = typer.Typer(
     name="sparkmirror",
@@ -47,6 +50,12 @@ def main() -> None:
     except BrokenPipeError:
         silence_stdout()
         sys.exit(PIPE_CLOSED)
+    except Exception as error:
+        if os.environ.get("SPARKMIRROR_TRACEBACK"):
+            raise
+        lines = error_lines(InternalError(f"{type(error).__name__}: {error}", hint=BUG_HINT))
+        print("\n".join(lines), file=sys.stderr)
+        sys.exit(InternalError.exit_status)
 
 
 def spread_clusters(words: Sequence[str]) -> list[str]:

@@ -28,7 +28,6 @@ RATE_WINDOW_S = 5.0  # receipts come once a second; five of them make a steady n
 # Worst first.
 _RANKS = {"stopped": 0, "recovering": 1, "waiting": 2, "opening": 3, "copying": 4, "closed": 5}
 _TROUBLED = ("stopped", "recovering", "waiting")
-_SETTLED = ("copying", "closed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +89,11 @@ def counted_states(flow: FlowStatus) -> list[tuple[str, int]]:
 def flow_state(flow: FlowStatus) -> str:
     """The flow's state; one of which no partition copies is never called running."""
     states = {p.state for p in flow.partitions.values()}
-    if flow.state != "running" or not states or states & set(_SETTLED):
+    if flow.state != "running" or not states or "copying" in states:
         return flow.state
-    return min(states, key=lambda state: _RANKS.get(state, len(_RANKS)))
+    if states <= {"closed", "stopped"}:
+        return "stopped" if states == {"stopped"} else flow.state
+    return min(states - {"closed", "stopped"}, key=lambda state: _RANKS.get(state, len(_RANKS)))
 
 
 def exit_status(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from sparkmirror.clusters import ClusterClient
 from sparkmirror.config import ClusterSettings, FlowSettings, Settings, require_enabled_flow
 from sparkmirror.control.topics import TopicControl
-from sparkmirror.errors import ClusterUnreachable, SparkmirrorError
+from sparkmirror.errors import ClusterUnreachable, EnvironmentUnfit, SparkmirrorError
 from sparkmirror.pipeline import Conductor, FlowPlace, FlowStatus, SparkSlots
 from sparkmirror.topology import ledger_topic, policy_for
 
@@ -44,6 +44,8 @@ class Mirror:
         self._threads: list[threading.Thread] = []
         self._conductors: list[Conductor] = []
         self._spark: SparkSlots | None = None
+        self._unfit: EnvironmentUnfit | None = None
+        self._is_stopping = False
 
     @property
     def statuses(self) -> list[FlowStatus]:
@@ -65,6 +67,16 @@ class Mirror:
             self._conductors.append(conductor)
             self._threads.append(thread)
             thread.start()
+        threading.Thread(target=self._await_spark, args=(self._spark,), name="await spark", daemon=True).start()
+
+    def _await_spark(self, spark: SparkSlots) -> None:
+        """Ends the flows if Spark does not start: without it they would wait for their slots for ever."""
+        try:
+            spark.wait()
+        except EnvironmentUnfit as error:
+            if not self._is_stopping:
+                self._unfit = error
+                self.stop()
 
     def _place(self, flow: FlowSettings, slots: int) -> FlowPlace:
         policy = policy_for(flow)
@@ -88,6 +100,7 @@ class Mirror:
 
     def stop(self) -> None:
         """Asks every flow to drain and end."""
+        self._is_stopping = True
         for conductor in self._conductors:
             conductor.stop()
 
@@ -105,7 +118,8 @@ class Mirror:
 
     def failures(self) -> list[SparkmirrorError]:
         """What ended flows before their time."""
-        return [conductor.failure for conductor in self._conductors if conductor.failure is not None]
+        found: list[SparkmirrorError] = [] if self._unfit is None else [self._unfit]
+        return found + [conductor.failure for conductor in self._conductors if conductor.failure is not None]
 
 
 def run_flows(settings: Settings, options: RunOptions) -> list[FlowStatus]:

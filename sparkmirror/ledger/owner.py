@@ -13,8 +13,20 @@ from collections.abc import Collection, Generator, Iterable
 from dataclasses import dataclass
 
 from sparkmirror.errors import ContentDiffers, FlowOwnedByAnother, ReplicationError
-from sparkmirror.ledger.records import SEQUENCE_MODULUS, Attempt, Closed, LedgerRecord, Open, Owner, Position, Receipt, Run, Void
-from sparkmirror.ledger.recovery import Ask, Baseline, Found, Truncated, find_out
+from sparkmirror.ledger.partition import RUNS_PER_BLOCK, extend_runs
+from sparkmirror.ledger.records import (
+    SEQUENCE_MODULUS,
+    Attempt,
+    Closed,
+    LedgerRecord,
+    Open,
+    Owner,
+    Position,
+    Receipt,
+    Run,
+    Void,
+)
+from sparkmirror.ledger.recovery import Ask, AskPause, Baseline, Found, Truncated, find_out
 from sparkmirror.ledger.view import LedgerView, PartitionHistory
 from sparkmirror.model import TopicPartition
 
@@ -34,6 +46,9 @@ __all__ = [
 
 # Owner beats come each 5 s; three missed ones, by our own clock, mean that nobody is there.
 WATCH_S = 15.0
+# A leader shows a fence before its followers have it, and may die with it: the coordinator then writes it again.
+FENCE_PAUSE_S = 0.2
+FENCE_TRIES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +86,7 @@ class Ownership:
     """The right to write a flow."""
 
     owner: Owner
-    is_weak: bool  # the producer id is new: zombies under an old one are not fenced by our epoch
+    is_weak: bool  # some attempt without an end wrote under another producer id: our epoch does not fence it
 
     @property
     def producer(self) -> tuple[int, int]:
@@ -109,8 +124,8 @@ def take_ownership(name: str, *, force: bool) -> Generator[OwnerAsk, object, tup
     owner = _sign(view, name, producer_id, epoch)
     yield AskAppend((owner,))
     view.apply(owner)
-    known = view.owners and any(producer_id in o.producer_ids for o in view.owners.values() if o is not owner)
-    return Ownership(owner, is_weak=bool(present) and not known), view
+    # Not by the owners: one that took the new id before us may have died before it waited for the old one's writers.
+    return Ownership(owner, is_weak=any(o.producer_id != producer_id for o in lost_attempts(view))), view
 
 
 def _sign(view: LedgerView, name: str, producer_id: int, epoch: int) -> Owner:
@@ -164,6 +179,7 @@ def close_lost_attempt(
     records: list[LedgerRecord] = []
     lost: Void | None = None
     known = history.voids.get(order.attempt)
+    tries = FENCE_TRIES
     try:
         if known is not None and known < position.downstream:
             position = _before(history, order, Truncated(known))  # a recovery before this one could not end
@@ -172,7 +188,16 @@ def close_lost_attempt(
                 _baseline(history, position, producer_ids, target_compacts, compare_timestamps)
             )
             if isinstance(found, Found):
-                break
+                if found.fenced:
+                    break
+                tries -= 1
+                if not tries:
+                    raise ReplicationError(
+                        f"{order.target_topic}-{order.partition.partition}: the fence of the lost attempt is not in the log",
+                        hint="start the flow again: it fences anew",
+                    )
+                yield AskPause(FENCE_PAUSE_S)
+                continue
             # Step by step: a fence marker may lie where proven records were lost, and must not be taken for them.
             lost = Void(order.partition, order.attempt, found.log_end)
             position = _before(history, order, found)
@@ -180,15 +205,31 @@ def close_lost_attempt(
         return [lost] if lost is not None else [], error
     if lost is not None:
         records.append(lost)
-    receipt = history.receipts.get(order.attempt)
     count = sum(run.length for run in found.runs)
-    if found.runs:
-        records.append(_receipt(order, receipt, found, count))
+    runs = _restated(history, order, lost, found)
+    if runs:
+        records.append(_receipt(order, history.receipts.get(order.attempt), found, count, runs))
     records.append(Closed(order.partition, order.attempt, found.position))
     return records, Ready(found.position._replace(sequence=0), order.attempt, found.marker_last, count)
 
 
-def _receipt(order: Open, last: Receipt | None, found: Found, count: int) -> Receipt:
+def _restated(history: PartitionHistory, order: Open, lost: Void | None, found: Found) -> tuple[Run, ...]:
+    """The attempt's runs, told once more under the recoverer's own key, and what was found.
+
+    A late receipt of the dead has the same key as its longer successor: the ledger's cleaner may yet prefer it (O11).
+    """
+    runs: list[Run] = []
+    for run in history.runs_of(order.attempt):
+        length = run.length if lost is None else min(run.length, lost.downstream - run.downstream)
+        if length > 0:
+            extend_runs(runs, run.upstream, run.downstream, length)
+    del runs[:-RUNS_PER_BLOCK]
+    for run in found.runs:
+        extend_runs(runs, *run)
+    return tuple(runs)
+
+
+def _receipt(order: Open, last: Receipt | None, found: Found, count: int, runs: tuple[Run, ...]) -> Receipt:
     return Receipt(
         order.partition,
         order.attempt,
@@ -196,7 +237,8 @@ def _receipt(order: Open, last: Receipt | None, found: Found, count: int) -> Rec
         last.source_leader_epoch if last is not None else order.source_leader_epoch,
         (last.records if last is not None else 0) + count,
         last.record_bytes if last is not None else 0,
-        tuple(found.runs),
+        runs,
+        is_final=True,
     )
 
 

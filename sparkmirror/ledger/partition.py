@@ -252,7 +252,9 @@ class PartitionCopy:
 
     def receipt(self) -> Receipt | None:
         """What may be written now, or None if nothing new is proven."""
-        if self.phase in (Phase.LEFT, Phase.CLOSED) or self.proven == self._receipted:
+        is_final = self.closing and self.is_quiet
+        is_new = self.proven != self._receipted or (is_final and self._runs)
+        if self.phase in (Phase.LEFT, Phase.CLOSED) or not is_new:
             return None
         runs = tuple(self._runs)
         if len(runs) > RUNS_PER_BLOCK:
@@ -267,6 +269,7 @@ class PartitionCopy:
             runs,
             self.source_end,
             self.newest_timestamp,
+            is_final,
         )
 
     def receipt_acked(self, receipt: Receipt, now: float) -> None:

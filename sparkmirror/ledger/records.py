@@ -8,6 +8,7 @@ key                                             value
 ["open", topic, partition, attempt]             the driver gives an attempt to a slot
 ["started", topic, partition, attempt]          the task took it; written before its first byte
 ["receipt", topic, partition, attempt, start]   proven copy, cumulative; `start` is the first upstream offset of the block of runs
+    … with a 1 at the end                        the last receipt, beside closed
 ["closed", topic, partition, attempt]           the attempt ended quietly; only this proves an end
 ["state", topic, partition, attempt]            what a partition does or why it stopped
 ["release", topic, partition, attempt]          the driver asks the task to close
@@ -134,6 +135,7 @@ class Receipt:
     runs: tuple[Run, ...]
     source_end: int = -1
     newest_timestamp: int = -1
+    is_final: bool = False  # written with closed, under a key of its own: no late receipt of the attempt can replace it
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +251,7 @@ def _encode_open(r: Open) -> tuple[Json, Json]:
 
 def _encode_receipt(r: Receipt) -> tuple[Json, Json]:
     start = r.runs[0].upstream if r.runs else -1
-    return [*_key("receipt", r), start], {
+    return [*_key("receipt", r), start, *([1] if r.is_final else [])], {
         "at": list(r.position),
         "source leader epoch": r.source_leader_epoch,
         "records": r.records,
@@ -360,6 +362,7 @@ def _decode_receipt(k: Json, v: Json) -> Receipt:
         _undelta(v["runs"]),
         v["source end"],
         v["newest"],
+        len(k) > 5,
     )
 
 

@@ -111,6 +111,7 @@ class Found:
     position: Position
     runs: list[Run] = field(default_factory=list)
     marker_last: bool = False
+    fenced: bool = False  # a marker of a later epoch lies behind the last record that the baseline's writer wrote
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +126,11 @@ def find_out(base: Baseline) -> Generator[Ask, object, Found | Truncated]:
     ends = yield from _settled()
     if ends.log_end < base.position.downstream:
         return Truncated(ends.log_end)
-    lost = yield from _lost_below(base, ends)
-    if lost is not None:
-        return Truncated(lost)
     at = max(base.position.downstream, ends.log_start)
     walk = _Walk(base, may_have_holes=base.target_compacts or at > base.position.downstream)
+    lost = yield from _lost_below(base, ends, walk)
+    if lost is not None:
+        return Truncated(lost)
     while at < ends.log_end:
         batches = yield AskTarget(at)
         assert isinstance(batches, list)
@@ -151,7 +152,7 @@ def find_out(base: Baseline) -> Generator[Ask, object, Found | Truncated]:
     return walk.found
 
 
-def _lost_below(base: Baseline, ends: Ends) -> Generator[Ask, object, int | None]:
+def _lost_below(base: Baseline, ends: Ends, walk: _Walk) -> Generator[Ask, object, int | None]:
     """Where the log begins to differ from what was proven, looked for from the last copy on; None if it does not.
 
     An unclean election takes proven records away; a fence marker, or a batch of ours that the new leader has no state to
@@ -169,6 +170,7 @@ def _lost_below(base: Baseline, ends: Ends) -> Generator[Ask, object, int | None
         for batch in wanted:
             if batch.last_offset > top or _is_misplaced(base, batch):
                 return batch.base_offset
+            walk.note_fence(batch)
             if not batch.is_control and base.sequenced_by == (batch.producer_id, batch.producer_epoch):
                 own_from = batch.base_offset if own_from < 0 else own_from
                 own_after = (batch.base_sequence + batch.last_offset - batch.base_offset + 1) % SEQUENCE_MODULUS
@@ -185,7 +187,7 @@ def _is_misplaced(base: Baseline, batch: BatchView) -> bool:
         return False
     last, *copied_by = base.last_copy
     if batch.base_offset <= last <= batch.last_offset:
-        return batch.is_control or writer != tuple(copied_by)
+        return batch.is_control or (copied_by[0] >= 0 and writer != tuple(copied_by))
     # Above the last copy there are only markers, and copies whose upstream record was compacted away.
     return not batch.is_control and not base.source_compacts and writer != base.sequenced_by
 
@@ -222,6 +224,7 @@ class _Walk:
         is_ours = self.base.producer_ids is None or batch.producer_id in self.base.producer_ids
         if not is_ours and not self.base.shared:
             raise self._stranger(batch)
+        self.note_fence(batch)
         gap = batch.base_offset - self._next_offset
         self._next_offset = batch.last_offset + 1
         if batch.is_control or not is_ours:
@@ -242,6 +245,17 @@ class _Walk:
             # Compaction may have taken records out of the batch; its offset range still tells how many it had (R14).
             after = batch.base_sequence + batch.last_offset - batch.base_offset + 1
             self.found.position = self.found.position._replace(sequence=after % SEQUENCE_MODULUS)
+
+    def note_fence(self, batch: BatchView) -> None:
+        """Whether, after this batch, the baseline's writer is kept out by the log itself."""
+        writer = (batch.producer_id, batch.producer_epoch)
+        if self.base.sequenced_by is None or batch.producer_id not in (self.base.producer_ids or ()):
+            return
+        producer_id, epoch = self.base.sequenced_by
+        if batch.is_control:
+            self.found.fenced = self.found.fenced or batch.producer_id != producer_id or batch.producer_epoch > epoch
+        elif writer == self.base.sequenced_by:
+            self.found.fenced = False
 
     def end(self, ends: Ends) -> None:
         """The log was read to its end."""

@@ -38,5 +38,5 @@ def _keys(history: PartitionHistory, order: Open, attempt: Attempt) -> list[tupl
     partition = order.partition
     kinds = ("started", "closed", "state", "release", "void", "open")
     starts = [start for known, start in history.blocks if known == attempt]
-    found = [tombstone("receipt", partition, attempt, start) for start in (*starts, -1)]
+    found = [tombstone("receipt", partition, attempt, start, *final) for start in (*starts, -1) for final in ((), (1,))]
     return found + [tombstone(kind, partition, attempt) for kind in kinds]

@@ -80,22 +80,24 @@ class PartitionHistory:
             yield run
 
     def runs_of(self, attempt: Attempt) -> Iterator[Run]:
-        """The valid runs of one attempt, each upstream offset once."""
-        end = -1
+        """The valid runs that one attempt wrote, each upstream offset once; not what it states of older ones."""
+        end = self.opens[attempt].position.upstream
         for other, run in self._attempted_runs():
-            if other == attempt:
+            if other == attempt and run.upstream >= self.opens[attempt].position.upstream:
                 fresh = max(end - run.upstream, 0)  # a block begins with the last run of the one before (M4)
                 if fresh < run.length:
                     yield Run(run.upstream + fresh, run.downstream + fresh, run.length - fresh)
                     end = run.upstream + run.length
 
     def last_copy(self, below: int) -> tuple[int, int, int] | None:
-        """Where the last copied record below this downstream offset lies, with the producer id and epoch that wrote it."""
+        """Where the last copied record below this downstream offset lies, its producer id and epoch (−1: unknown)."""
         best: tuple[int, int, int] | None = None
         for attempt, run in self._attempted_runs():
             last = min(run.downstream + run.length, below) - 1
             if run.downstream <= last and (best is None or last > best[0]):
-                best = (last, self.opens[attempt].producer_id, self.opens[attempt].producer_epoch)
+                order = self.opens[attempt]
+                is_own = run.upstream >= order.position.upstream  # else it restates an older attempt
+                best = (last, *((order.producer_id, order.producer_epoch) if is_own else (-1, -1)))
         return best
 
     def _attempted_runs(self) -> Iterator[tuple[Attempt, Run]]:
@@ -197,11 +199,12 @@ class LedgerView:
             case Release():
                 history.released.add(record.attempt)
             case Void():
-                history.voids[record.attempt] = record.downstream
+                known = history.voids.get(record.attempt, record.downstream)
+                history.voids[record.attempt] = min(known, record.downstream)
 
     def _apply_receipt(self, history: PartitionHistory, record: Receipt) -> None:
         known = history.receipts.get(record.attempt)
-        if known is None or record.position.upstream >= known.position.upstream:
+        if known is None or record.position[:2] >= known.position[:2]:
             history.receipts[record.attempt] = record
         if record.runs:
             place = (record.attempt, record.runs[0].upstream)

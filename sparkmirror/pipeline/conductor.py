@@ -53,6 +53,10 @@ WAIT_S = 0.5
 MENDED_BY_RECOVERY = ("FENCED", "IN_DOUBT", "TARGET_TRUNCATED")
 
 
+class _Interrupted(Exception):
+    """The user wants to stop before the flow was even owned."""
+
+
 class Conductor:
     """One flow, from start to stop, on its own thread."""
 
@@ -87,6 +91,8 @@ class Conductor:
             while not self._is_done():
                 self._turn()
             self._finish()
+        except _Interrupted:
+            self.status.state = "stopped"
         except SparkmirrorError as error:
             self.failure = error
         except Exception as error:  # noqa: BLE001  border of the flow's thread: it must not end in silence
@@ -161,7 +167,9 @@ class Conductor:
     def _sees_beat(self, beat: int, watch_s: float) -> bool:
         """Whether the owner's beat changes while we watch; by our own clock only."""
         deadline = time.monotonic() + watch_s
-        while time.monotonic() < deadline and not self._stop.is_set():
+        while time.monotonic() < deadline:
+            if self._stop.is_set():
+                raise _Interrupted  # nobody may be called gone who was not watched long enough
             self._context.ledger.poll(500)
             owner = self._context.ledger.view.owner
             if owner is not None and (owner.beat != beat or owner.released):

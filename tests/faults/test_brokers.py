@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from faults.workload import MirrorProcess, Workload, run_once, wait_until, write_properties
 from judge import compare, java_records
 from kafka import KafkaConsumer, TopicPartition
 
+from faults.workload import MirrorProcess, Workload, run_once, wait_until, write_properties
 from sparkmirror.local import create_topic
 
 

@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 
 import pytest
-from faults.proxy import CuttingProxy
-from faults.workload import MirrorProcess, Workload, run_once, wait_until, write_properties
 from judge import compare, java_records
 from kafka import KafkaProducer
 from kafka.admin import ConfigResource, KafkaAdminClient
 
+from faults.proxy import CuttingProxy
+from faults.workload import MirrorProcess, Workload, run_once, wait_until, write_properties
 from sparkmirror.local import create_topic
 
 TWO_DAYS_MS = 2 * 24 * 3600 * 1000

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from simulation.events import Clock
 from sparkmirror.ledger import LedgerRecord, LedgerView, decode, encode
 
-__all__ = ["Book"]
+__all__ = ["Book", "fold"]
 
 
 @dataclass(slots=True)
 class _Entry:
     key: bytes
-    record: LedgerRecord | None  # None: removed by the cleaner
+    record: LedgerRecord | bytes | None  # a tombstone's key; None: removed by the cleaner
     writer: str
 
 
@@ -40,6 +40,13 @@ class Book:
             wake()
         return True
 
+    def remove(self, keys: Sequence[bytes], writer: str) -> bool:
+        """Tombstones, when they arrive."""
+        for key in keys:
+            self.clock.note(f"ledger {len(self.entries)}: tombstone {key!r} by {writer}")
+            self.entries.append(_Entry(key, key, writer))
+        return True
+
     def compact(self) -> None:
         """The cleaner, up to some point; the last record stays."""
         if not self.entries:
@@ -51,7 +58,7 @@ class Book:
                 entry.record = None
         self.clock.note(f"ledger is compacted up to {limit}")
 
-    def read(self, start: int, end: int | None = None) -> tuple[list[LedgerRecord], int]:
+    def read(self, start: int, end: int | None = None) -> tuple[list[LedgerRecord | bytes], int]:
         """Records from `start` on and the next offset."""
         part = self.entries[start:end]
         return [entry.record for entry in part if entry.record is not None], start + len(part)
@@ -60,5 +67,13 @@ class Book:
         """What a new reader makes of it."""
         view = LedgerView()
         for record in self.read(0)[0]:
-            view.apply(record)
+            fold(view, record)
         return view
+
+
+def fold(view: LedgerView, record: LedgerRecord | bytes) -> None:
+    """One entry of the ledger into a view."""
+    if isinstance(record, bytes):
+        view.read(record, None)
+    else:
+        view.apply(record)

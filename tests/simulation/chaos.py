@@ -24,6 +24,7 @@ def unleash(world: World, faults: Faults | None = None) -> None:
     )
     world.read_committed = rng.random() < 0.6
     world.slots = rng.randint(1, 2)
+    world.attempts_max = rng.choice((1, 2, 8))
     world.moves = rng.choice((0.0, 0.0, 0.05))
     world.size_max = rng.choice((150, 250, 500))
     world.merge_below = rng.choice((0, 150, 400))

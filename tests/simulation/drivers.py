@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
+from simulation.book import fold
 from simulation.events import LOST, Procedure, Process
 from simulation.slots import LEASE_S, SlotActor, SlotName, finding_out
 from sparkmirror.errors import FlowOwnedByAnother
@@ -29,6 +31,7 @@ from sparkmirror.ledger import (
     State,
     close_lost_attempt,
     lost_attempts,
+    restating,
     take_ownership,
 )
 from sparkmirror.model import TopicPartition
@@ -93,7 +96,7 @@ class Driver(Process):
         book = self.world.book
         records, self._offset = yield from self.insist(lambda: book.read(self._offset))
         for record in records:
-            self.view.apply(record)
+            fold(self.view, record)
         newest = self.view.owner
         if self.ownership is not None and newest is not None and self.world.rules.driver_sees_newer_owner:
             mine = self.ownership.owner
@@ -257,7 +260,12 @@ class Driver(Process):
             ready = yield from self._starting_point(partition)
             slot = self._moving.pop(partition, self.clock.rng.randrange(self.world.slots))
             orders.append(self._order(partition, ready, slot))
-        yield from self._append(list(orders))
+        with mock.patch.object(restating, "ATTEMPTS_MAX", self.world.attempts_max):
+            restated = [restating.restate(self.view.of(order.partition), order) for order in orders]
+        yield from self._append([*orders, *(receipt for receipts, _ in restated for receipt in receipts)])
+        keys = [key for _, tombstones in restated for key, _ in tombstones]
+        if keys:
+            yield from self.insist(lambda: self.world.book.remove(keys, self.name))
         for order in orders:
             self.view.apply(order)
             self._placed[order.partition] = order

@@ -186,7 +186,7 @@ class TargetPartition:
     def _remember(self, stored: Stored) -> None:
         producer = stored.producer
         state = self.producers.get(producer.producer_id)
-        if state is None or stored.control or state.epoch != producer.producer_epoch:
+        if state is None or state.epoch != producer.producer_epoch:
             state = self.producers[producer.producer_id] = ProducerState(producer.producer_epoch)
         state.old = stored.old
         if not stored.control:
@@ -390,9 +390,22 @@ class Coordinator:
                     self._write(partition, self.producer_id, self.epoch)
 
     def _write(self, partition: TargetPartition, producer_id: int, epoch: int) -> None:
+        """WriteTxnMarkers, acked by all: written again while the leader that took it died with it."""
+
         def write() -> None:
             if not partition.marker(producer_id, epoch):
                 self.clock.later(0.2, write)
+                return
+            end, leader_epoch = partition.log_end, partition.leader_epoch
+            self.clock.later(0.3, lambda: check(end, leader_epoch))
+
+        def check(end: int, leader_epoch: int) -> None:
+            if partition.high_watermark >= end and partition.leader_epoch == leader_epoch:
+                return
+            if partition.leader_epoch == leader_epoch:
+                self.clock.later(0.3, lambda: check(end, leader_epoch))
+            else:
+                write()
 
         self.clock.later(self.clock.latency(), write)
 

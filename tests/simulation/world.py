@@ -42,6 +42,7 @@ class World:
         self.rules = rules or Rules()
         self.slots = 2
         self.moves = 0.0
+        self.attempts_max = 8
         self.size_max = 400
         self.merge_below = 200
         self.window_bytes = 2000

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from sparkmirror.cli.app import error_lines, spread_clusters
+from sparkmirror.cli.app import error_lines, main, spread_clusters
 from sparkmirror.cli.run import settings_of
 from sparkmirror.errors import ClusterUnreachable, ConfigFileUnreadable, ConfigInvalid
 
@@ -58,6 +58,18 @@ def test_every_problem_of_a_configuration_is_a_line() -> None:
 def test_a_name_cannot_forge_an_error_line() -> None:
     error = ConfigFileUnreadable("a\nsparkmirror: all is well\x1b[2J")
     assert error_lines(error) == ["sparkmirror: a", r"  sparkmirror: all is well\x1b[2J"]
+
+
+def test_a_bug_is_one_line_with_status_70(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def break_down(_words: list[str]) -> None:
+        raise FileNotFoundError("no such thing\n")
+
+    monkeypatch.setattr("sparkmirror.cli.app.app", break_down)
+    monkeypatch.delenv("SPARKMIRROR_TRACEBACK", raising=False)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 70
+    assert capsys.readouterr().err.startswith("sparkmirror: FileNotFoundError: no such thing\n")
 
 
 def call(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:

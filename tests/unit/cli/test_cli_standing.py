@@ -44,6 +44,8 @@ def test_states_are_counted_worst_first() -> None:
         (["waiting", "opening"], "waiting"),
         (["opening"], "opening"),
         (["closed", "stopped"], "running"),
+        (["closed", "opening"], "opening"),
+        (["stopped", "waiting"], "waiting"),
     ],
 )
 def test_a_flow_of_which_nothing_copies_is_not_called_running(states: list[str], shown: str) -> None:
