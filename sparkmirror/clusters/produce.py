@@ -3,7 +3,8 @@
 Version 13 names topics by id (Kafka 4.1 on), version 9 by name. One batch per partition per request. Partitions come
 back in another order than they were sent in: match them by index (seen on 4.3.1).
 
-Request: transactional id (null) · acks int16 · timeout int32 · topics[ id uuid | name · partitions[ index int32 · records ] ].
+Request: transactional id (null) · acks int16 · timeout int32 · topics[ id uuid | name ·
+partitions[ index int32 · records ] ].
 """
 
 from __future__ import annotations

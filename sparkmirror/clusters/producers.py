@@ -14,7 +14,14 @@ from sparkmirror.clusters.connection import Connection
 from sparkmirror.errors import FlowOwnedByAnother
 from sparkmirror.model import TopicPartition
 
-__all__ = ["describe_flow_request", "describe_producers", "fence", "find_coordinator_request", "flow_producer", "raise_producer_epoch"]
+__all__ = [
+    "describe_flow_request",
+    "describe_producers",
+    "fence",
+    "find_coordinator_request",
+    "flow_producer",
+    "raise_producer_epoch",
+]
 
 # An open transaction of ours exists only between AddPartitions and EndTxn of a fence.
 TRANSACTION_TIMEOUT_MS = 60_000
@@ -46,7 +53,9 @@ def raise_producer_epoch(client: ClusterClient, transactional_id: str, held: tup
     return client.retry(ask)
 
 
-def fence(client: ClusterClient, transactional_id: str, producer: tuple[int, int], targets: Collection[TopicPartition]) -> None:
+def fence(
+    client: ClusterClient, transactional_id: str, producer: tuple[int, int], targets: Collection[TopicPartition]
+) -> None:
     """One empty transaction over the partitions: from then on older epochs are refused there (R9)."""
     wanted = list(targets)
     for start in range(0, len(wanted), FENCE_PARTITIONS_MAX):

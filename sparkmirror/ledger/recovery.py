@@ -230,6 +230,8 @@ class _Walk:
         if batch.is_control or not is_ours:
             self.found.marker_last = is_ours
             return
+        if self._is_of_successor(batch):
+            raise self._stranger(batch)
         self.found.marker_last = False
         is_sequenced = self.base.sequenced_by == (batch.producer_id, batch.producer_epoch)
         if is_sequenced:
@@ -245,6 +247,13 @@ class _Walk:
             # Compaction may have taken records out of the batch; its offset range still tells how many it had (R14).
             after = batch.base_sequence + batch.last_offset - batch.base_offset + 1
             self.found.position = self.found.position._replace(sequence=after % SEQUENCE_MODULUS)
+
+    def _is_of_successor(self, batch: BatchView) -> bool:
+        """Whether a later attempt wrote it: then whoever asks was left behind, and must not take it for its own."""
+        if self.base.sequenced_by is None:
+            return False
+        producer_id, epoch = self.base.sequenced_by
+        return batch.producer_id == producer_id and batch.producer_epoch > epoch
 
     def note_fence(self, batch: BatchView) -> None:
         """Whether, after this batch, the baseline's writer is kept out by the log itself."""
@@ -322,7 +331,7 @@ class _Walk:
     def _stranger(self, batch: BatchView) -> TargetHasStranger:
         return TargetHasStranger(
             f"{self.base.target}: offsets {batch.base_offset} to {batch.last_offset} were written by producer "
-            f"{batch.producer_id}, which is none of this flow's",
+            f"{batch.producer_id} in epoch {batch.producer_epoch}, which is not the one that copies here",
             hint="stop the other writer; if it is meant to share the topic, use another remote topic",
         )
 

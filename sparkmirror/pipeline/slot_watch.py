@@ -21,6 +21,8 @@ START_S = 120.0
 # A slot that dies at once is started again more and more slowly.
 RESTART_FIRST_S, RESTART_MAX_S = 0.1, 30.0
 SETTLED_S = 30.0
+# Producer epochs are 16 bits; so many lives of one slot under one owner would take more than a day of dying at once.
+EPOCHS, LIVES = 1 << 16, 1 << 12
 
 
 @dataclass(slots=True)
@@ -45,8 +47,11 @@ class SlotWatch:
     def start(self) -> None:
         """Starts every slot of the flow, once."""
         if not self._seen:
+            owner = self._context.owned.owner
+            # A slot of a former owner may still read the ledger: no life of a slot is named twice.
+            first = (owner.generation * EPOCHS + owner.first_epoch) * LIVES
             for slot in range(self._context.place.slots):
-                self._launch(slot, 0, 0)
+                self._launch(slot, first, 0)
 
     @property
     def alive(self) -> list[int]:

@@ -30,7 +30,7 @@ def test_kills_at_random_moments_under_load_lose_nothing_and_double_nothing(
     try:
         with Workload(source_cluster.bootstrap, topic, partitions=4, per_second=4000):
             for number in range(KILLS):
-                wait_until(lambda: len(mirror.workers()) >= 2, "two slots run", 60)
+                wait_until(lambda mirror=mirror: len(mirror.workers()) >= 2, "two slots run", 60)
                 time.sleep(rng.uniform(0.0, 4.0))
                 if number % 2:
                     victim = rng.choice(mirror.workers() or [None])
@@ -46,5 +46,5 @@ def test_kills_at_random_moments_under_load_lose_nothing_and_double_nothing(
         mirror.end()
     status, output = run_once(path)
     assert status == 0, output
-    differences = compare(java_records(source_cluster.bootstrap, topic), java_records(target_cluster.bootstrap, f"kills.{topic}"))
-    assert differences == []
+    copied = java_records(target_cluster.bootstrap, f"kills.{topic}")
+    assert compare(java_records(source_cluster.bootstrap, topic), copied) == []

@@ -99,8 +99,8 @@ class MirrorProcess:
         found = []
         for child in self._children():
             try:
-                parent = child.parent()
-                if "pyspark.daemon" in " ".join(child.cmdline()) and parent and "pyspark.daemon" in " ".join(parent.cmdline()):
+                family = [process for process in (child, child.parent()) if process is not None]
+                if len(family) == 2 and all("pyspark.daemon" in " ".join(one.cmdline()) for one in family):
                     found.append(child)
             except psutil.Error:
                 continue
@@ -117,7 +117,7 @@ class MirrorProcess:
         children = self._children()
         self.process.kill()
         self.process.wait()
-        gone, alive = psutil.wait_procs(children, timeout=20)
+        _, alive = psutil.wait_procs(children, timeout=20)
         assert not alive, f"left behind: {alive}"
 
     def wait(self, seconds: float) -> int:

@@ -327,6 +327,7 @@ class Driver(Process):
         if self.world.rules.nothing_read_is_missed:
             self._unseen += read
         records: list[LedgerRecord] = []
+        stopped: dict[TopicPartition, str] = {}
         for order in orders:
             found, ready = yield from self._recover_one(order, is_start=is_start)
             self.clock.note(f"{self.name} recovered {order.partition}: {ready}")
@@ -334,9 +335,10 @@ class Driver(Process):
             if isinstance(ready, Ready):
                 self._ready[order.partition] = ready
             else:
-                self.stopped[order.partition] = ready.code
+                stopped[order.partition] = ready.code
                 records.append(State(order.partition, order.attempt, "stopped", ready.code, str(ready)))
         yield from self._append(records)
+        self.stopped |= stopped
         for record in records:
             self.view.apply(record)
 

@@ -31,3 +31,4 @@ class Rules:
     closing_ends_own_attempt: bool = True  # the ack of closed does not make a slot forget a newer open
     weak_waits_for_lease: bool = True  # a new producer id fences nobody: the lease must pass (R11)
     nothing_read_is_missed: bool = True  # what a driver reads while it recovers is acted upon afterwards
+    slots_know_newest_open: bool = True  # a slot takes no open that is not newer than every open it has seen

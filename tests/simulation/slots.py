@@ -137,6 +137,7 @@ class SlotActor(Process):
         self._stopping = False
         self._released: set[TopicPartition] = set()
         self._woken = False
+        self._newest: dict[TopicPartition, Attempt] = {}
         world.book.readers.append(self._wake)
         self.after(self.clock.latency(), lambda: self.spawn(self._tick()))
 
@@ -198,8 +199,10 @@ class SlotActor(Process):
 
     def _take_open(self, record: Open, opens: list[Open]) -> None:
         known = self.attempts.get(record.partition)
-        if known is not None and record.attempt <= known:
+        newest = self._newest.get(record.partition) if self.world.rules.slots_know_newest_open else known
+        if newest is not None and record.attempt <= newest:
             return
+        self._newest[record.partition] = record.attempt
         if known is not None:
             self._leave(record.partition)
         if (record.slot, record.incarnation) == (self.order.slot, self.order.incarnation):
