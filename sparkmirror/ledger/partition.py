@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum
+from itertools import takewhile
 
 from sparkmirror.ledger.answers import Expect, expectation
 from sparkmirror.ledger.records import SEQUENCE_MODULUS, Open, Position, Receipt, Run
@@ -25,6 +26,7 @@ __all__ = ["Doubt", "PartitionCopy", "Phase", "Sent", "extend_runs"]
 
 # One receipt holds at most this many runs (some 24 bytes each, so a ledger record stays far below 64 KB).
 RUNS_PER_BLOCK = 1000
+OUT_OF_ORDER_SEQUENCE = 45
 # After this long without sending, the broker may have forgotten us: the next batch goes alone (L2 iv).
 IDLE_REARM_S = 60.0
 # Unreceipted data is bounded, so that a dead ledger cannot make an endless tail to be read by the successor (O15).
@@ -99,6 +101,7 @@ class PartitionCopy:
         self.source_end = -1
         self._runs: list[Run] = []
         self._closing = False
+        self._out_of_order_at: Position | None = None
         self._may_land_until = order.position.upstream
         self._sent_at = now
         self._receipted = order.position
@@ -162,14 +165,23 @@ class PartitionCopy:
         if self.phase not in (Phase.FLOWING, Phase.DRAINING) or sent.answered:
             return
         sent.answered = True
-        if error == 0 and base_offset == sent.downstream:
+        if error == 0 and base_offset == sent.downstream and not self._follows_refused(sent):
             self._prove_through(sent, now)
         elif error == 0:
             self._enter_doubt(Doubt(0, f"landed at {base_offset}, expected {sent.downstream}", Expect.RESUME))
         else:
             sent.appended = base_offset >= 0
-            self._enter_doubt(Doubt(error, message, expectation(error)))
+            self._enter_doubt(Doubt(error, message, self._expected(error)))
         self._settle_if_drained()
+
+    def _expected(self, error: int) -> Expect:
+        """What the code says; and the same lone batch out of sequence again, where the log ends: the broker's state is not
+        the log's (R2: a zombie re-created it after it was forgotten). Only a fence mends that, not another try.
+        """
+        if error != OUT_OF_ORDER_SEQUENCE or self.armed or self.doubt is not None:
+            return expectation(error)
+        is_again, self._out_of_order_at = self._out_of_order_at == self.proven, self.proven
+        return Expect.FENCED if is_again else Expect.RESUME
 
     def lane_lost(self, reason: str) -> None:
         """The connection broke: whatever was in flight is unknown."""
@@ -193,6 +205,10 @@ class PartitionCopy:
     def _settle_if_drained(self) -> None:
         if self.phase is Phase.DRAINING and all(sent.answered for sent in self.window):
             self.phase = Phase.SETTLING
+
+    def _follows_refused(self, sent: Sent) -> bool:
+        """Whether an earlier batch was refused: what lies at its place is then not what we sent, whatever the base says."""
+        return any(s.answered and not s.appended for s in takewhile(lambda s: s is not sent, self.window))
 
     def _prove_through(self, sent: Sent, now: float) -> None:
         """A success in chain proves its batch and every earlier one in the same log (L4)."""

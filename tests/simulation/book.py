@@ -33,7 +33,8 @@ class Book:
             key, value = encode(record)
             again = decode(key, value)
             assert again == record, "a record does not survive the ledger"
-            self.clock.note(f"ledger {len(self.entries)}: {again} by {writer}")
+            if self.clock.trace is not None:
+                self.clock.note(f"ledger {len(self.entries)}: {again} by {writer}")
             self.entries.append(_Entry(key, again, writer))
             self.on_append(again, writer)
         for wake in self.readers:

@@ -53,13 +53,13 @@ class Clock:
         heapq.heappush(self._heap, (self.now + seconds, self._count, action))
 
     def run(self, until: float, is_done: Callable[[], bool] = lambda: False) -> bool:
-        """Lets time pass; True if `is_done` became true (looked at twice a second)."""
+        """Lets time pass; True if `is_done` became true (looked at once a second)."""
         look = self.now
         while self._heap and self._heap[0][0] <= until:
             if self._heap[0][0] >= look:
                 if is_done():
                     return True
-                look = self._heap[0][0] + 0.5
+                look = self._heap[0][0] + 1.0
             self.now, _, action = heapq.heappop(self._heap)
             action()
         self.now = until

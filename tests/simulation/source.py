@@ -62,7 +62,7 @@ class SourcePartition:
     def _append(self, size: int, producer_id: int) -> None:
         records = []
         for at in range(self.end, self.end + size):
-            key = b"k%d" % self.rng.randrange(6) if self.compacts else b"k"
+            key = b"k%d" % self.rng.randrange(6)
             record = Record(at, 1000 + at, key, b"u%d" % at, ())
             records.append(record)
             self._values[at] = record

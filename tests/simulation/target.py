@@ -125,7 +125,8 @@ class TargetPartition:
             self.old_data,
         )
         self._append(stored)
-        self.clock.note(f"{self.name} appends {self._say(request)} at {stored.base}")
+        if self.clock.trace is not None:
+            self.clock.note(f"{self.name} appends {self._say(request)} at {stored.base}")
         self._owe(stored.base, stored.count, reply)
         self.on_append(self, stored, request)
 
@@ -216,6 +217,14 @@ class TargetPartition:
                 reply(0, base)
             else:
                 self._owed.append((base, count, reply))
+
+    def preload(self, count: int) -> None:
+        """Records that were there before us, by a MirrorMaker 2 without idempotence."""
+        raw = build_batch([Record(i, i, b"old", b"old%d" % i) for i in range(count)])
+        producer = Producer(-1, -1, -1)
+        raw = _placed(raw, self.log_end, 0)
+        self.log.append(Stored(self.log_end, count, raw, producer, False, 0, None, ()))
+        self.high_watermark = self.log_end
 
     def time_out(self) -> None:
         """R6: what waits for replication is answered with an error and its base: appended, unproven."""

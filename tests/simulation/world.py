@@ -18,7 +18,7 @@ from sparkmirror.model import TopicPartition
 
 __all__ = ["Faults", "World", "run_seed"]
 
-CHAOS_S = 24.0
+CHAOS_S = 20.0
 HEAL_S = 240.0
 
 
