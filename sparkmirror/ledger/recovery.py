@@ -169,7 +169,7 @@ def _lost_below(base: Baseline, ends: Ends, walk: _Walk) -> Generator[Ask, objec
         wanted = [batch for batch in batches if batch.last_offset >= at and batch.base_offset <= top]
         for batch in wanted:
             if batch.last_offset > top or _is_misplaced(base, batch):
-                return batch.base_offset
+                return int(batch.base_offset)
             walk.note_fence(batch)
             if not batch.is_control and base.sequenced_by == (batch.producer_id, batch.producer_epoch):
                 own_from = batch.base_offset if own_from < 0 else own_from

@@ -47,8 +47,11 @@ POSITIONS_S = 5.0
 SYNCS_S = 1.0
 ENDS_S = 2.0
 MOVES_S = 5.0
+OPEN_S = 5.0
 DRAIN_S = 10.0
 WAIT_S = 0.5
+# A poll of the ledger that takes longer waited for the target: what the slots wrote meanwhile could not be read.
+READ_S_MAX = 2.0
 # After these a fence and a look at the log mend the partition; after other losses somebody must look first.
 MENDED_BY_RECOVERY = ("FENCED", "IN_DOUBT", "TARGET_TRUNCATED")
 
@@ -180,7 +183,7 @@ class Conductor:
 
     def _turn(self) -> None:
         try:
-            for record in self._context.ledger.poll(POLL_MS):
+            for record in self._poll():
                 self._take(record)
             self._slots.check(self._slot_lost, restart=True)
             self._recover_lost()
@@ -191,6 +194,14 @@ class Conductor:
             self.status.state, self.status.reason = "waiting", error.message
             time.sleep(WAIT_S)
 
+    def _poll(self) -> list[LedgerRecord]:
+        asked = time.monotonic()
+        try:
+            return self._context.ledger.poll(POLL_MS)
+        finally:
+            if time.monotonic() - asked > READ_S_MAX:
+                self._slots.excuse()
+
     def _run_due(self) -> None:
         context = self._context
         context.beat()
@@ -199,7 +210,9 @@ class Conductor:
         self._every("ends", ENDS_S, self._placing.look_at_ends)
         self._every("moves", MOVES_S, self._placing.move)
         interval = context.flow.refresh_topics_interval_seconds
-        if context.flow.refresh_topics_enabled and interval > 0 and not context.place.once:
+        if context.place.once:
+            self._every("open", OPEN_S, self._placing.open_new)
+        elif context.flow.refresh_topics_enabled and interval > 0:
             self._every("topics", float(interval), self._placing.refresh)
 
     def _every(self, name: str, seconds: float, action: Callable[[], None]) -> None:
@@ -219,7 +232,7 @@ class Conductor:
                 context.show(partition, "recovering", "SLOT_LOST", f"slot {slot} {reason}")
 
     def _recover_lost(self) -> None:
-        if self._lost and not self._stop.is_set():
+        if self._lost and self._slots.alive and not self._stop.is_set():
             context = self._context
             recover(context, self._recorder, lost_attempts(context.ledger.view, self._lost), raise_epoch=True)
             lost, self._lost = self._lost, set()

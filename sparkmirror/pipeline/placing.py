@@ -78,6 +78,8 @@ class Placing:
         if not due:
             return
         self._slots.start()
+        if not self._slots.alive:
+            return  # an open must name a life of a slot that will read it
         behind = {p: self._bytes(p, ends.get(p, 0) - ready.position.upstream) for p, ready in due.items()}
         chosen = assign(behind, self._loads())
         orders = [self._order(p, ready, self._moving.pop(p, chosen.get(p, 0))) for p, ready in due.items()]
@@ -202,7 +204,9 @@ class Placing:
         """Asks for the source's ends, so that lag is true of idle partitions too."""
         partitions = self._context.status.partitions
         active = [p for p, s in partitions.items() if s.state not in ("stopped", "closed")]
-        for partition, offset in self._source_ends(active).items():
+        view = self._context.source.view({p.topic for p in active})
+        led = [p for p in active if view.leader(p) is not None]  # a deleted topic must not hold up the others
+        for partition, offset in self._source_ends(led).items():
             partitions[partition].source_end = offset
 
     def move(self) -> None:
@@ -223,4 +227,6 @@ class Placing:
         if partition not in self._moving:
             return False
         self.open([partition])
+        if self._moving.pop(partition, None) is not None:
+            self._context.placed.pop(partition, None)  # no slot lives just now: it is opened like a new one
         return True

@@ -96,7 +96,9 @@ class SlotWatch:
             order, reason = self._ended.get()
             seen = self._seen.get(order.slot)
             if seen is not None and seen.order == order:
-                self._lose(seen, reason, lost)
+                # Also one that had fallen silent: it may have been given partitions since.
+                seen.is_alive = False
+                lost(order.slot, order.incarnation, reason)
                 seen.failures = 0 if now - seen.started_at > SETTLED_S else seen.failures + 1
                 seen.restart_at = now + min(RESTART_FIRST_S * 2**seen.failures, RESTART_MAX_S)
         for slot, seen in list(self._seen.items()):
@@ -105,6 +107,12 @@ class SlotWatch:
                 self._spark.cancel(seen.order)
             elif restart and seen.restart_at is not None and now >= seen.restart_at:
                 self._launch(slot, seen.order.incarnation + 1, seen.failures)
+
+    def excuse(self) -> None:
+        """The ledger could not be read: the silence was not the slots' fault."""
+        now = time.monotonic()
+        for seen in self._seen.values():
+            seen.beat_at = max(seen.beat_at, now)
 
     def _lose(self, seen: _Seen, reason: str, lost: Callable[[int, int, str], None]) -> None:
         if seen.is_alive:
