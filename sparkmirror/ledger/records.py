@@ -7,7 +7,7 @@ key                                             value
 ["owner", generation, epoch]                    who owns the flow, its producer ids, a beat each 5 s; `released` when it left
 ["open", topic, partition, attempt]             the driver gives an attempt to a slot
 ["started", topic, partition, attempt]          the task took it; written before its first byte
-["receipt", topic, partition, attempt, start]   proven copy, cumulative; `start` is the first upstream offset of the block of runs
+["receipt", topic, partition, attempt, start]   proven copy, cumulative; `start` is where its block of runs begins
     … with a 1 at the end                        the last receipt, beside closed
 ["closed", topic, partition, attempt]           the attempt ended quietly; only this proves an end
 ["state", topic, partition, attempt]            what a partition does or why it stopped

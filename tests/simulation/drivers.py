@@ -176,7 +176,7 @@ class Driver(Process):
     def _launch(self, slot: int) -> None:
         assert self.ownership is not None
         owner, rules = self.ownership.owner, self.world.rules
-        incarnation = sum(1 for state in self.world.slot_actors if state.order.owner == self.name and state.order.slot == slot)
+        incarnation = sum(1 for state in self.world.slot_actors if state.order.owner == self.name and state.order.slot == slot)  # noqa: E501
         if rules.slots_named_by_owner:
             incarnation += 1000 * (1 + owner.first_epoch + 100 * owner.generation)
         name = SlotName(slot, incarnation, owner.name, owner.generation, owner.producer_id, owner.producer_epoch)

@@ -45,8 +45,18 @@ class Judge:
                 self.started[record.partition, record.attempt] = record.process
             case Closed() if ".slot" in writer:  # a driver's closed proves nothing without its fence
                 self.closed.add((record.partition, record.attempt))
+            case Closed():
+                self._check_recoverer(record, writer)
             case _:
                 pass
+
+    def _check_recoverer(self, record: Closed, writer: str) -> None:
+        """A driver says where an attempt ended only if its own fence is later than the attempt."""
+        for driver in self.world.drivers:
+            if driver.name == writer and driver.ownership is not None:
+                owner = driver.ownership.owner
+                if record.attempt[:2] >= (owner.generation, owner.producer_epoch):
+                    raise Violation(f"invariant 2: {writer} closes {record.attempt}, which it has not fenced")
 
     # --- at every step -------------------------------------------------------------------------------------------
 

@@ -132,7 +132,7 @@ class TargetPartition:
 
     def _say(self, request: Request) -> str:
         p, up = request.producer, request.upstreams
-        return f"id {p.producer_id}/{p.producer_epoch} seq {p.base_sequence}+{request.count} up {up[0]}..{up[-1]} of {request.sender}"
+        return f"id {p.producer_id}/{p.producer_epoch} seq {p.base_sequence}+{request.count} up {up[0]}..{up[-1]} of {request.sender}"  # noqa: E501
 
     def _judge(self, request: Request) -> int | None:
         if not self.has_leader:
@@ -173,7 +173,7 @@ class TargetPartition:
         producer = Producer(producer_id, producer_epoch, -1)
         raw = build_batch([Record(0, 0, b"\x00\x00\x00\x01", b"\x00" * 6)], producer=producer, attributes=0x30)
         self._append(
-            Stored(self.log_end, 1, _placed(raw, self.log_end, self.leader_epoch), producer, True, self.leader_epoch, None, ())
+            Stored(self.log_end, 1, _placed(raw, self.log_end, self.leader_epoch), producer, True, self.leader_epoch, None, ())  # noqa: E501
         )
         self.clock.note(f"{self.name} marker of {producer_id}/{producer_epoch} at {self.log[-1].base}")
         return True
@@ -446,7 +446,7 @@ class Lane:
         rng = self.clock.rng
         self._fate = rng.choice(("whole", "late", "late", "nothing"))
         self._late_s = rng.choice((0.05, 0.5, 3.0, 9.0)) * (0.5 + rng.random())
-        self.clock.note(f"lane of {self.owner.name} to {self.partition.name} breaks, {len(self.flying)} on the way: {self._fate}")
+        self.clock.note(f"lane of {self.owner.name} to {self.partition.name} breaks, {len(self.flying)} on the way: {self._fate}")  # noqa: E501
         self._answers.clear()
         self.owner.after(self.clock.latency(), self.on_break)
 

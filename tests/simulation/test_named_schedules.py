@@ -4,64 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simulation.slots import SlotActor
-from simulation.source import SourcePartition
-from simulation.target import TargetPartition
-from simulation.world import World
+from simulation.stage import P, Stage
 from sparkmirror.ledger import Closed, Position, Receipt, Run
-from sparkmirror.model import TopicPartition
-
-P = TopicPartition("t", 0)
-
-
-class Stage:
-    """One partition, one driver, one slot, and the hand of the test."""
-
-    def __init__(self, name: str, *, records: int = 20, compacts: bool = False, transactional: bool = False) -> None:
-        self.world = World(name, partitions=0, trace=True)
-        self.world.add_partition(P, compacts=compacts, transactional=transactional)
-        self.world.judge.watch(P)
-        self.world.coordinator.partitions = list(self.world.targets.values())
-        self.world.slots = 1
-        self.world.size_max, self.world.merge_below, self.world.window_bytes = 150, 0, 5000
-        self.source.append(records)
-
-    @property
-    def source(self) -> SourcePartition:
-        return self.world.sources[P]
-
-    @property
-    def target(self) -> TargetPartition:
-        return self.world.targets[P]
-
-    @property
-    def slot(self) -> SlotActor:
-        return next(s for s in reversed(self.world.slot_actors) if s.alive and not s.ended)
-
-    def until(self, is_so: object, seconds: float = 30.0) -> None:
-        """Lets time pass until it is so."""
-        deadline = self.world.clock.now + seconds
-        while not is_so():  # type: ignore[operator]
-            assert self.world.clock.now < deadline, "\n".join(self.world.clock.trace or ())
-            self.world.run(0.002)
-
-    def copying(self) -> SlotActor:
-        """A slot that has sent its first batch and waits for nothing else."""
-        self.world.drive()
-        self.until(lambda: any(P in s.relays for s in self.world.slot_actors))
-        return self.slot
-
-    def kill_all(self) -> None:
-        """kill −9 of driver and slots; what is on its way stays on its way."""
-        for process in (*self.world.drivers, *self.world.slot_actors):
-            process.kill()
-
-    def copied(self) -> list[int]:
-        return [u for _, u in self.target.copies()]
-
-    def finish(self) -> None:
-        self.world.heal()
-
 
 def test_D1_records_on_the_leader_that_are_not_replicated_are_waited_for() -> None:
     stage = Stage("D1")
@@ -89,7 +33,7 @@ def test_D2_bytes_that_arrive_after_their_sender_died_are_kept_out_by_the_fence(
     stage.world.run(3.0)
     assert stage.copied(), "the successor did not wait for the late bytes"
     stage.finish()
-    assert any("refuses 47" in line for line in stage.world.clock.trace or ())
+    assert stage.told("refuses 47")
 
 
 @pytest.mark.parametrize("before", [0, 7])
@@ -158,10 +102,10 @@ def test_L3_a_cascade_of_45_is_resumed_at_the_first_batch_that_was_refused() -> 
     slot = stage.copying()
     stage.until(lambda: slot.relays[P].copy.armed)
     stage.target.refusals = 1.0
-    stage.until(lambda: any("refuses" in line for line in stage.world.clock.trace or ()))
+    stage.until(lambda: stage.told("refuses"))
     stage.target.refusals = 0.0
     stage.finish()
-    assert any("refuses 45" in line for line in stage.world.clock.trace or ())
+    assert stage.told("refuses 45")
 
 
 def test_L5_what_was_appended_but_lost_with_its_leader_is_no_part_of_a_receipt() -> None:
@@ -360,9 +304,9 @@ def test_a_record_that_was_never_written_is_not_taken_for_one_that_the_cleaner_t
     stage.target.forget()
     stage.target.refusals = 1.0
     stage.source.append(20)
-    stage.until(lambda: any("refuses" in line for line in stage.world.clock.trace or ()))
+    stage.until(lambda: stage.told("refuses"))
     stage.target.refusals = 0.0
-    stage.until(lambda: any("DAMAGE" in line for line in stage.world.clock.trace or ()), 5.0)
+    stage.until(lambda: stage.told("DAMAGE"), 5.0)
     slot.kill()
     stage.finish()
     assert stage.world.is_told(P) == "ORDER_BROKEN"
