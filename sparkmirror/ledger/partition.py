@@ -304,14 +304,13 @@ class PartitionCopy:
         """
         return self.proven.upstream < self._may_land_until
 
-    @property
-    def closing(self) -> bool:
-        """Whether the attempt is to end now; what may land late is copied first."""
+    def _is_closing(self) -> bool:
         return self._closing and not self.may_land_late
 
-    @closing.setter
-    def closing(self, wanted: bool) -> None:
+    def _want_closing(self, wanted: bool) -> None:
         self._closing = wanted
+
+    closing = property(_is_closing, _want_closing, doc="Whether the attempt ends now; what may land late is copied first.")
 
     @property
     def is_quiet(self) -> bool:

@@ -36,6 +36,7 @@ from sparkmirror.pipeline.placing import Placing
 from sparkmirror.pipeline.process import Process
 from sparkmirror.pipeline.recorder import Recorder
 from sparkmirror.pipeline.recovering import recover
+from sparkmirror.pipeline.slot import LEASE_S
 from sparkmirror.pipeline.slot_watch import SlotWatch
 from sparkmirror.pipeline.spark import SparkSlots
 from sparkmirror.pipeline.status import Discovery, FlowStatus
@@ -52,6 +53,8 @@ DRAIN_S = 10.0
 WAIT_S = 0.5
 # A poll of the ledger that takes longer waited for the target: what the slots wrote meanwhile could not be read.
 READ_S_MAX = 2.0
+# Slots judge by their own clocks when a lease is over.
+LEASE_MARGIN_S = 5.0
 # After these a fence and a look at the log mend the partition; after other losses somebody must look first.
 MENDED_BY_RECOVERY = ("FENCED", "IN_DOUBT", "TARGET_TRUNCATED")
 
@@ -119,7 +122,10 @@ class Conductor:
         self._recorder = self._make_recorder()
         self._placing.look()
         self.status.state = "recovering"
-        recover(context, self._recorder, lost_attempts(context.ledger.view), raise_epoch=False)
+        lost = lost_attempts(context.ledger.view)
+        if lost and context.owned.is_weak:
+            self._wait_out_lease()
+        self._lost |= recover(context, self._recorder, lost, self._take, raise_epoch=False)
         self._placing.open_new()
         self.status.state = "running"
 
@@ -234,9 +240,25 @@ class Conductor:
     def _recover_lost(self) -> None:
         if self._lost and self._slots.alive and not self._stop.is_set():
             context = self._context
-            recover(context, self._recorder, lost_attempts(context.ledger.view, self._lost), raise_epoch=True)
             lost, self._lost = self._lost, set()
+            try:
+                orders = lost_attempts(context.ledger.view, lost)
+                self._lost |= recover(context, self._recorder, orders, self._take, raise_epoch=True)
+            except ClusterError:
+                self._lost |= lost
+                raise
             self._placing.open(lost & set(context.ready))
+
+    def _wait_out_lease(self) -> None:
+        """The flow's producer id is new: our epoch does not fence those who write under an old one. Their lease ends."""
+        deadline = time.monotonic() + LEASE_S + LEASE_MARGIN_S
+        self.status.reason = f"the producer id is new: waiting {LEASE_S:g} s until every former slot has let go"
+        while time.monotonic() < deadline:
+            if self._stop.is_set():
+                raise _Interrupted
+            self._context.beat()
+            time.sleep(WAIT_S)
+        self.status.reason = ""
 
     # --- what the ledger says ----------------------------------------------------------------------------------
 

@@ -45,11 +45,18 @@ class FlowLedger:
 
     def read_all(self) -> LedgerView:
         """The view at the settled end; reading goes on from there."""
-        for record in read_to_end(self._client, self._partition, self._reader.offset):
-            if record.key is not None:
-                self.view.read(record.key, record.value)
-            self._reader.offset = record.offset + 1
+        self.read_new()
         return self.view
+
+    def read_new(self) -> list[LedgerRecord]:
+        """Everything up to the settled end, folded into the view."""
+        found = []
+        for record in read_to_end(self._client, self._partition, self._reader.offset):
+            decoded = self.view.read(record.key, record.value) if record.key is not None else None
+            if decoded is not None:
+                found.append(decoded)
+            self._reader.offset = record.offset + 1
+        return found
 
     def poll(self, wait_ms: int) -> list[LedgerRecord]:
         """New records, folded into the view."""

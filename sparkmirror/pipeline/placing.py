@@ -69,7 +69,9 @@ class Placing:
     def open(self, partitions: Iterable[TopicPartition]) -> None:
         """Writes opens, the largest partition first to the slot with the least to do."""
         context = self._context
-        wanted = [p for p in partitions if p.topic in context.topics and self._is_same_life(p)]
+        wanted = [
+            p for p in partitions if p.topic in context.topics and self._is_ended(p) and self._is_same_life(p)
+        ]
         if not wanted:
             return
         points = self._points(wanted)
@@ -102,6 +104,11 @@ class Placing:
             status.state = "closed"
             return True
         return False
+
+    def _is_ended(self, partition: TopicPartition) -> bool:
+        """Whether nobody can be writing: only closed, or a recovery, proves an end."""
+        history = self._context.ledger.view.of(partition)
+        return history.newest is None or history.is_closed or partition in self._context.ready
 
     def _is_same_life(self, partition: TopicPartition) -> bool:
         """Whether both topics are still the ones that were copied; else the partition stops."""

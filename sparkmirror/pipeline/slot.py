@@ -79,6 +79,7 @@ class Slot:
         self.opening = Opening(self)
         self.epoch = order.owner_epoch  # the owner's newest epoch that the ledger told of
         self._attempts: dict[TopicPartition, Attempt] = {}
+        self._newest: dict[TopicPartition, Attempt] = {}
         self._shown: dict[TopicPartition, tuple[str, str, str]] = {}
         self._closing: set[PartitionRelay] = set()
         self._is_stopping = False
@@ -95,6 +96,9 @@ class Slot:
         try:
             while not self._ended:
                 self.loop.turn(TURN_S)
+                self._check_lease()  # before anything more is sent (O6)
+                if self._ended:
+                    break
                 self.relay.send()
                 self.relay.fetch()
                 self._attend()
@@ -158,10 +162,11 @@ class Slot:
             self._leave_all(f"flow owned by {record.name}")
 
     def _take_open(self, record: Open, opens: list[Open]) -> None:
-        known = self._attempts.get(record.partition)
-        if known is not None and record.attempt <= known:
-            return
-        if known is not None:
+        newest = self._newest.get(record.partition)
+        if newest is not None and record.attempt <= newest:
+            return  # a retried append must not revive an attempt that has ended (C2)
+        self._newest[record.partition] = record.attempt
+        if record.partition in self._attempts:
             self._leave(record.partition)
         if (record.slot, record.incarnation) == (self.order.slot, self.order.incarnation):
             self._attempts[record.partition] = record.attempt
@@ -226,6 +231,9 @@ class Slot:
             copy = relay.copy
             if copy.phase is Phase.SETTLING:
                 self.opening.settle(relay)
+            elif relay.stop_reason is not None and copy.may_land_late and not copy.window and not relay.queue:
+                # It cannot close while old bytes may still land, and copies nothing more: a fence must end it.
+                self.forfeit(relay, relay.stop_reason.code, str(relay.stop_reason))
             elif copy.is_quiet and relay not in self._closing and not relay.queue:
                 is_over = relay.is_at_end() or relay.stop_reason is not None or copy.closing
                 if is_over and not relay.is_fetching:
@@ -253,8 +261,9 @@ class Slot:
 
     def _leave_closed(self, relay: PartitionRelay) -> None:
         self.relay.remove(relay)
-        self._attempts.pop(relay.source, None)
-        self._shown.pop(relay.source, None)
+        if self._attempts.get(relay.source) == relay.copy.order.attempt:
+            self._attempts.pop(relay.source)
+            self._shown.pop(relay.source, None)
 
     # --- once a second -----------------------------------------------------------------------------------------
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from simulation.rules import Rules
 from simulation.stage import P, Stage
 from sparkmirror.ledger import Closed, Position, Receipt, Run
+
 
 def test_D1_records_on_the_leader_that_are_not_replicated_are_waited_for() -> None:
     stage = Stage("D1")
@@ -364,3 +366,21 @@ def test_a_slot_that_was_left_behind_does_not_take_its_successors_records_for_it
     slot._read = lambda: None  # the ledger reaches it last of all
     stage.finish()
     assert not any(isinstance(r, Receipt) and r.attempt.producer_epoch == 0 for r in stage.world.book.read(0)[0])
+
+
+@pytest.mark.parametrize("name", ["awake", "asleep", "again"])
+def test_a_driver_that_slept_after_its_fence_does_not_close_its_successors_attempt(name: str) -> None:
+    """Found by seed 173: it looks at the ledger when it wakes, and the newest attempt there is not the one it fenced."""
+    rules = Rules(recovers_what_it_fenced=False, driver_sees_newer_owner=False)
+    stage = Stage(f"zombie driver {name}", records=40, rules=rules)
+    slot = stage.copying()
+    stage.until(lambda: len(stage.copied()) > 5)
+    slot.kill()
+    stage.until(lambda: stage.target.log[-1].control)
+    stage.world.drivers[0].pause(8.0)
+    stage.world.drive(force=True)
+    stage.world.run(7.0)
+    stage.source.append(20)
+    stage.world.run(60.0)
+    assert not any(e.writer == "D1" and isinstance(e.record, Closed) for e in stage.world.book.entries)
+    assert stage.copied() == stage.source.wanted(True)

@@ -92,26 +92,10 @@ def _told_twice(rules: Rules) -> Stage:
     return stage
 
 
-def _closes_the_living(rules: Rules) -> Stage:
-    """A driver sleeps between its fence and its look at the ledger; meanwhile another owner opens and copies."""
-    stage = Stage("zombie driver", records=40, rules=rules)
-    slot = stage.copying()
-    stage.until(lambda: len(stage.copied()) > 5)
-    slot.kill()
-    stage.until(lambda: stage.target.log[-1].control)
-    stage.world.drivers[0].pause(8.0)
-    stage.world.drive(force=True)
-    stage.world.run(7.0)
-    stage.source.append(20)
-    stage.finish()
-    return stage
-
-
 STAGED = {
     "newest_closed_only": _late_closed,
     "settle": _unsettled,
     "slots_know_newest_open": _told_twice,
-    "recovers_what_it_fenced driver_sees_newer_owner": _closes_the_living,
 }
 
 

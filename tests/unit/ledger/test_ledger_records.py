@@ -1,0 +1,134 @@
+"""Ledger records survive their own bytes; what is not ours is refused, not used."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkmirror.ledger import (
+    Attempt,
+    Closed,
+    LedgerView,
+    Open,
+    Owner,
+    Position,
+    Receipt,
+    Release,
+    Run,
+    SlotBeat,
+    SlotStop,
+    Started,
+    State,
+    Void,
+    decode,
+    encode,
+    tombstone,
+)
+from sparkmirror.ledger.records import decode_key
+from sparkmirror.model import TopicPartition
+
+offsets = st.integers(0, 2**62)
+small = st.integers(0, 2**31 - 1)
+texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
+odd_topics = st.sampled_from(['a"b', "[1,2]", "ü ", "null", "\\"])
+topics = st.from_regex(r"[a-zA-Z0-9._-]{1,40}", fullmatch=True) | odd_topics
+partitions = st.builds(TopicPartition, topics, small)
+attempts = st.builds(Attempt, small, st.integers(0, 32767), small)
+positions = st.builds(Position, offsets, offsets, small)
+runs = st.lists(st.builds(Run, offsets, offsets, st.integers(1, 10**6)), max_size=5).map(tuple)
+flags = st.booleans()
+
+RECORDS = {
+    Owner: st.builds(Owner, small, small, offsets, small, texts, small, st.lists(offsets, max_size=3).map(tuple), flags),
+    Open: st.builds(
+        Open,
+        partitions,
+        attempts,
+        st.none() | attempts,
+        small,
+        small,
+        topics,
+        offsets,
+        small,
+        positions,
+        texts,
+        texts,
+        flags,
+        flags,
+        flags,
+        flags,
+        st.integers(-1, 100),
+        st.none() | offsets,
+    ),
+    Started: st.builds(Started, partitions, attempts, texts),
+    Receipt: st.builds(Receipt, partitions, attempts, positions, small, small, offsets, runs, offsets, offsets, flags),
+    Closed: st.builds(Closed, partitions, attempts, positions),
+    State: st.builds(State, partitions, attempts, texts, texts, texts),
+    Release: st.builds(Release, partitions, attempts),
+    Void: st.builds(Void, partitions, attempts, offsets),
+    SlotBeat: st.builds(SlotBeat, small, small, small, texts, offsets),
+    SlotStop: st.builds(SlotStop, small, small),
+}
+
+
+@pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
+def test_a_record_is_what_its_bytes_say(kind: type) -> None:
+    @given(RECORDS[kind])
+    def survives(record: object) -> None:
+        assert decode(*encode(record)) == record
+
+    survives()
+
+
+@given(st.one_of(*RECORDS.values()), st.one_of(*RECORDS.values()))
+def test_records_that_supersede_each_other_and_only_those_have_the_same_key(left: object, right: object) -> None:
+    same = type(left) is type(right) and _identity(left) == _identity(right)
+    assert (encode(left)[0] == encode(right)[0]) == same
+
+
+def _identity(record: object) -> object:
+    match record:
+        case Owner():
+            return record.generation, record.first_epoch
+        case SlotBeat() | SlotStop():
+            return record.slot, record.incarnation
+        case Receipt():
+            start = record.runs[0].upstream if record.runs else -1
+            return record.partition, record.attempt, start, record.is_final
+        case _:
+            return record.partition, record.attempt
+
+
+@given(st.binary(max_size=60), st.binary(max_size=60))
+def test_bytes_that_are_no_record_are_counted_and_change_nothing(key: bytes, value: bytes) -> None:
+    view = LedgerView()
+    assert view.read(key, value) is None
+    assert (view.malformed, view.partitions, view.owners) == (1, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"[]", b"{}"),
+        (b"5", b"{}"),
+        (b'["open"]', b"{}"),
+        (b'["nothing","t",0,[0,0,1]]', b"{}"),
+        (b'["closed","t",0,[0,0]]', b'{"at":[1,1,1]}'),
+        (b'["closed","t",0,[0,0,1]]', b'{"at":[1,1]}'),
+        (b'["closed","t",0,[0,0,1]]', b"null"),
+        (b'["receipt","t",0,[0,0,1],0]', b'{"at":[1,1,1],"runs":[1,2]}'),
+        (b'[["owner"],0,0]', b"{}"),
+        (b"\xff", b"{}"),
+    ],
+)
+def test_a_damaged_record_is_a_value_error(key: bytes, value: bytes) -> None:
+    with pytest.raises(ValueError):
+        decode(key, value)
+
+
+@given(partitions, attempts, offsets)
+def test_a_tombstone_names_what_it_removes(partition: TopicPartition, attempt: Attempt, start: int) -> None:
+    key, value = tombstone("receipt", partition, attempt, start)
+    assert value is None
+    assert decode_key(key) == ("receipt", partition, attempt, start)
