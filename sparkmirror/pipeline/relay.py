@@ -121,7 +121,6 @@ class Relay:
         self._on_fetch_error = on_fetch_error
         self._by_source: dict[tuple[bytes | str, int], PartitionRelay] = {}
         self._busy: set[Lane] = set()
-        self._held_bytes = 0
 
     # --- who is served -----------------------------------------------------------------------------------------
 
