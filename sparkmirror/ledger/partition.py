@@ -124,6 +124,11 @@ class PartitionCopy:
             return True
         return self._dirty_since is not None and now - self._dirty_since > UNRECEIPTED_S_MAX
 
+    @property
+    def wants_receipt(self) -> bool:
+        """Whether a receipt is due by bytes, early enough that copying does not pause for it."""
+        return self.record_bytes - self._receipted_bytes > UNRECEIPTED_BYTES_MAX // 4
+
     def send(
         self,
         count: int,

@@ -40,6 +40,7 @@ from sparkmirror.pipeline.slot_ledger import SlotLedger
 __all__ = ["Slot", "SlotOrder"]
 
 TICK_S = 1.0
+RECEIPT_CHECK_S = 0.05
 TURN_S = 0.1
 # Without a beat of its owner for this long a slot sends nothing more (O6). The fence makes takeovers safe earlier.
 LEASE_S = 60.0
@@ -282,7 +283,12 @@ class Slot:
             acked = yield from self.ledger.append(records, lambda: not self._ended)
             if acked:
                 self._acked(receipts, states)
-            yield Sleep(TICK_S)
+            yield from self._rest(self.loop.now + TICK_S)
+
+    def _rest(self, until: float) -> Procedure:
+        """Until the next tick is due, or a partition has copied so much since its receipt that it would soon pause."""
+        while self.loop.now < until and not any(relay.copy.wants_receipt for relay in self.relay.relays.values()):
+            yield Sleep(RECEIPT_CHECK_S)
 
     def _receipts(self) -> list[Receipt]:
         found = []

@@ -4,6 +4,7 @@
 |---------|---------------------------------------------------------------------------------------------------|
 | patch   | dense, wholly wanted, create time, fits the target, not small: its own bytes, no copy             |
 | merge   | small neighbours of one codec become one batch; a small one that stays alone is patched           |
+|         | (uncompressed ones are spliced, compressed ones opened and compressed again)                      |
 | rebuild | offset gaps, partly wanted, log append time, too large for the target: record by record           |
 | drop    | control batches, aborted transactions under read_committed, batches that compaction has emptied   |
 
@@ -13,7 +14,7 @@ Invariant B: whatever stops the packing, the parcels before it are complete, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sparkmirror.errors import CorruptBatch, InternalError, ReplicationError, TargetRefusedRecords
@@ -28,19 +29,25 @@ from sparkmirror.wire.record_batch import (
     control_type,
     read_rows,
 )
-from sparkmirror.wire.rewrite import Parcel, SinglesReader, assemble, patch
+from sparkmirror.wire.rewrite import Parcel, assemble, patch
+from sparkmirror.wire.splice import RECORDS_MAX, Bounds, Splicer
 
 __all__ = ["PackLimits", "Packed", "pack"]
 
 _OFFSET_END = 1 << 63
 _NO_TIMESTAMP = -1
 _NOT_PATCHABLE = ATTRIBUTE_CONTROL | ATTRIBUTE_LOG_APPEND_TIME
+# Opening and compressing a record costs some 3 µs: above this many, a batch of its own costs the target less.
+_MERGE_RECORDS_MAX = 24
 _NULL_KEY = 1  # the zigzag form of length -1, the first byte of a record's tail
 
 
 @dataclass(frozen=True, slots=True)
 class PackLimits:
-    """What the target accepts, and when to merge. Timestamps are absolute ms, None = the target does not check."""
+    """What the target accepts, and when to merge. Timestamps are absolute ms, None = the target does not check.
+
+    Batches of few records below a size are merged: `merge_below_bytes` for compressed, `splice_below_bytes` for plain.
+    """
 
     batch_bytes_max: int
     merge_below_bytes: int
@@ -49,6 +56,13 @@ class PackLimits:
     refuse_null_keys: bool = False
     timestamp_after_max: int | None = None
     timestamp_before_min: int | None = None
+    splice_below_bytes: int = 0
+
+    def is_small(self, view: BatchView) -> bool:
+        """Whether a batch had better be merged with its neighbours."""
+        if view.attributes & ATTRIBUTE_CODEC:
+            return view.size < self.merge_below_bytes and view.count <= _MERGE_RECORDS_MAX
+        return view.size < self.splice_below_bytes and view.count <= RECORDS_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +93,9 @@ def pack(
         from_offset, batches = patched[-1].next_upstream, batches[len(patched) :]
         if not batches:
             return Packed(patched, from_offset)
-    singles = _singles_reader(batches, until, bool(aborted), limits)
-    packer = _Packer(from_offset, until, aborted or (), limits, singles)
+    packer = _Packer(from_offset, until, aborted or (), limits)
     packer.lowest = from_offset if patched else 0
-    packer.run(iter(batches))
+    packer.run(batches)
     _assert_window(packer.parcels, from_offset)
     return Packed(patched + packer.parcels, packer.next_upstream, packer.stopped)
 
@@ -92,17 +105,18 @@ def _patch_leading(batches: Sequence[BatchView], start: int, until: int, limits:
     if limits.refuse_null_keys or limits.timestamp_before_min is not None:
         return []
     newest = _OFFSET_END if limits.timestamp_after_max is None else limits.timestamp_after_max
-    smallest, largest = limits.merge_below_bytes, limits.batch_bytes_max
+    largest, is_alone = limits.batch_bytes_max, len(batches) == 1
     parcels: list[Parcel] = []
     for view in batches:
         base, count, delta = view[0], view[12], view[6]
         if (
             view[5] & _NOT_PATCHABLE
             or count != delta + 1
-            or not smallest <= view[1] + 12 <= largest
+            or view[1] + 12 > largest
             or base < start
             or base + delta >= until
             or view[8] > newest
+            or (not is_alone and limits.is_small(view))
         ):
             break
         parcels.append(patch(view))
@@ -144,9 +158,9 @@ class _AbortedTransactions:
 
 
 class _Group:
-    """Small neighbours of one codec, waiting to become one batch."""
+    """Small neighbours of one codec, waiting to become one batch: plain ones in the splicer, compressed ones as rows."""
 
-    __slots__ = ("body_bytes", "codec", "lone", "next_upstream", "rows", "size", "sources")
+    __slots__ = ("body_bytes", "codec", "is_read", "lone", "next_upstream", "rows", "size", "sources")
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
@@ -155,8 +169,9 @@ class _Group:
         self.size = 0
         self.body_bytes = 0
         self.next_upstream = 0
-        # The only batch so far, while it may still be patched. A compressed one is not read before it has company.
+        # The only batch so far, while it may still be patched, and whether its records are in the group already.
         self.lone: BatchView | None = None
+        self.is_read = False
 
 
 class _Packer:
@@ -168,7 +183,7 @@ class _Packer:
         "_from",
         "_group",
         "_limits",
-        "_singles",
+        "_splicer",
         "_until",
         "lowest",
         "next_upstream",
@@ -176,48 +191,48 @@ class _Packer:
         "stopped",
     )
 
-    def __init__(
-        self,
-        start: int,
-        until: int,
-        aborted: Sequence[tuple[int, int]],
-        limits: PackLimits,
-        singles: SinglesReader,
-    ) -> None:
+    def __init__(self, start: int, until: int, aborted: Sequence[tuple[int, int]], limits: PackLimits) -> None:
         self._from, self._until, self._limits = start, until, limits
         self.lowest = 0  # the least base offset that the next batch may have
         self._aborted = _AbortedTransactions(aborted)
-        self._singles = singles
+        self._splicer = Splicer(
+            _splice_bounds(until, bool(aborted), limits), min(limits.merge_to_bytes, limits.batch_bytes_max)
+        )
         self._group = _Group()
         self._finished = False
         self.parcels: list[Parcel] = []
         self.next_upstream = start
         self.stopped: ReplicationError | None = None
 
-    def run(self, batches: Iterator[BatchView]) -> None:
+    def run(self, batches: Sequence[BatchView]) -> None:
         """Take all batches, as far as nothing stops it."""
-        while not self._finished:
-            group = self._group
-            plain = group.codec == NONE or not group.sources
-            view = self._take_singles(batches) if plain else next(batches, None)
-            if view is None:
-                break
-            self._take(view)
+        at, end = 0, len(batches)
+        while at < end and not self._finished:
+            spliced = self._splice(batches, at)
+            if spliced == at:
+                self._take(batches[at])
+                spliced += 1
+            at = spliced
         if self.stopped is None:
             self._close_group()
 
-    def _take_singles(self, batches: Iterator[BatchView]) -> BatchView | None:
-        group = self._group
-        lowest, room = max(self.lowest, self._from), self._limits.merge_to_bytes - group.size
-        taken = self._singles.take(batches, group.rows, lowest=lowest, size_max=room)
-        if taken.last is not None:
-            group.lone = taken.last if not group.sources and taken.batches == 1 else None
-            group.codec = NONE
-            group.sources += taken.batches
-            group.size += taken.size
-            self._advance(taken.last, taken.last.base_offset + 1)
-            group.next_upstream = self.next_upstream
-        return taken.refused
+    def _splice(self, batches: Sequence[BatchView], at: int) -> int:
+        """Take ordinary plain batches the fast way; returns how far it came."""
+        is_full = True
+        while is_full:
+            group = self._group
+            if group.sources and (group.codec != NONE or not group.is_read):
+                return at
+            at, last, count, is_full = self._splicer.take(batches, at, max(self.lowest, self._from))
+            if last is not None:
+                group.lone = last if not group.sources and count == 1 else None
+                group.codec, group.is_read = NONE, True
+                group.sources += count
+                self._advance(last, last.last_offset + 1)
+                group.next_upstream = self.next_upstream
+            if is_full:
+                self._close_group()
+        return at
 
     def _take(self, view: BatchView) -> None:
         """One batch by the general way."""
@@ -243,7 +258,7 @@ class _Packer:
         if not piece.patchable or _is_suspect(view, self._limits):
             piece.rows = self._wanted_rows(view)
             piece.cut_at_refused(self._limits)
-        if view.size < self._limits.merge_below_bytes:
+        if self._limits.is_small(view):
             self._join_group(piece)
         else:
             self._send_alone(piece)
@@ -258,40 +273,50 @@ class _Packer:
 
     def _join_group(self, piece: _Wanted) -> None:
         group, view = self._group, piece.view
-        full = group.size + view.size > self._limits.merge_to_bytes
-        if group.sources and (
-            full or group.codec != view.codec or group.body_bytes > self._limits.decompressed_bytes_max
-        ):
+        limits = self._limits
+        # The splicer knows by itself when it is full.
+        full = view.codec != NONE and group.size + view.size > limits.merge_to_bytes
+        if group.sources and (full or group.codec != view.codec or group.body_bytes > limits.decompressed_bytes_max):
             self._close_group()
+            group = self._group
+        self._read_lone()
+        if self._finished:
+            return
+        group = self._group
+        if group.sources or not piece.patchable:
+            self._read_into_group(piece.rows if piece.rows is not None else self._wanted_rows(view), view.codec)
             if self._finished:
                 return
             group = self._group
-        if group.sources:
-            self._read_lone()
-        # Plain rows cost little to cut; a compressed batch is opened only when a second one joins it.
-        if piece.rows is None and (group.sources or view.codec == NONE):
-            piece.rows = self._wanted_rows(view)
-        group.lone = view if piece.patchable and not group.sources else None
-        group.rows += piece.rows or ()
-        group.body_bytes += sum(len(tail) for _, _, tail in piece.rows or ())
+            group.is_read = True
+        else:
+            group.lone = view  # not opened before it has company
         group.codec = view.codec
         group.sources += 1
         group.size += view.size
         self._advance(view, piece.next_upstream)
         group.next_upstream = self.next_upstream
 
+    def _read_into_group(self, rows: list[Row], codec: int) -> None:
+        if codec != NONE:
+            self._group.rows += rows
+            self._group.body_bytes += sum(len(tail) for _, _, tail in rows)
+        elif not self._splicer.add(rows):
+            self._close_group()
+            if not self._finished and not self._splicer.add(rows):
+                self._assemble(rows, codec, rows[-1][0] + 1)
+
     def _read_lone(self) -> None:
         """Open the batch that waited alone, now that it has company."""
         group, lone = self._group, self._group.lone
-        if lone is None:
-            return
-        if not group.rows:
+        group.lone = None
+        if lone is not None and not group.is_read:
             # Damaged, it must not be patched through either: the group is given up before the reading.
             self._group = _Group()
-            group.rows = self._wanted_rows(lone)
-            group.body_bytes = sum(len(tail) for _, _, tail in group.rows)
+            rows = self._wanted_rows(lone)
             self._group = group
-        group.lone = None
+            self._read_into_group(rows, lone.codec)
+            group.is_read = True
 
     def _send_alone(self, piece: _Wanted) -> None:
         self._close_group()
@@ -306,7 +331,10 @@ class _Packer:
     def _close_group(self) -> None:
         group, self._group = self._group, _Group()
         if group.lone is not None:
+            self._splicer.drop()
             self.parcels.append(patch(group.lone))
+        elif self._splicer.count:
+            self.parcels.append(self._splicer.finish(group.next_upstream))
         else:
             self._assemble(group.rows, group.codec, group.next_upstream)
 
@@ -353,16 +381,14 @@ class _Wanted:
                 return
 
 
-def _singles_reader(batches: Sequence[BatchView], until: int, has_aborted: bool, limits: PackLimits) -> SinglesReader:
+def _splice_bounds(until: int, has_aborted: bool, limits: PackLimits) -> Bounds:
     refused = ATTRIBUTE_CODEC | ATTRIBUTE_LOG_APPEND_TIME | ATTRIBUTE_CONTROL
     if has_aborted:
         refused |= ATTRIBUTE_TRANSACTIONAL
     newest = _OFFSET_END if limits.timestamp_after_max is None else limits.timestamp_after_max
     if _checks_every_record(limits):
-        newest = -_OFFSET_END - 1  # below every timestamp: the fast reader takes nothing
-    size_end = min(limits.merge_below_bytes, limits.batch_bytes_max + 1)
-    last = batches[-1] if batches else None
-    return SinglesReader(attributes_refused=refused, size_end=size_end, timestamp_max=newest, until=until, last=last)
+        newest = -_OFFSET_END - 1  # below every timestamp: the fast way takes nothing
+    return Bounds(refused, min(limits.splice_below_bytes, limits.batch_bytes_max + 1) - 12, newest, until)
 
 
 def _checks_every_record(limits: PackLimits) -> bool:

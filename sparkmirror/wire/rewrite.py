@@ -3,20 +3,17 @@
 Invariant A: a parcel holds records in strictly ascending upstream order, and its pieces name exactly those.
 Invariant B: a parcel is never larger than the target accepts.
 
-Measured on one core of a two-core EPYC that other work was using (load 3-6), CPython 3.11: `pack` merges 5 000
-uncompressed batches of one record (about 205 bytes each) in 1.33-1.50 µs per record, the best of 100 runs in each of
-six fresh processes, that is 669 000-753 000 records/s. Half of it is `SinglesReader.take`, a fifth `_lay`.
-The gate before it takes 1.1 µs per batch, a third of that the CRC. A patched batch of 860 kB takes 38 µs in the gate
-and 37 µs in `stamp`, of which the CRC is 35 µs each.
+Only batches that need it come here: with gaps, partly wanted, too large, compressed and very small. Plain small ones
+are spliced (`splice`), all others are patched: a batch of 860 kB takes 38 µs in the gate and 37 µs in `stamp`, of
+which the CRC is 35 µs each.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -33,7 +30,7 @@ from sparkmirror.wire.record_batch import (
 )
 from sparkmirror.wire.varint import ZIGZAG, encode_varint, encode_varlong, wrap_int64
 
-__all__ = ["Assembled", "Parcel", "SinglesReader", "SinglesTaken", "assemble", "patch", "stamp"]
+__all__ = ["Assembled", "Parcel", "assemble", "patch", "stamp"]
 
 _PRODUCER = struct.Struct(">qhi")
 _PRODUCER_AT = 43
@@ -177,96 +174,3 @@ def _too_large(row: Row, limit: int) -> RecordTooLarge:
         hint=f"raise max.message.bytes of the target topic to {size} or more",
     )
 
-
-def _single_head(body_bytes: int) -> bytes:
-    """How a batch of one record must begin after its header, if length, deltas and attributes are the ordinary ones."""
-    for width in (1, 2, 3):
-        length = encode_varint(body_bytes - width)
-        if len(length) == width and body_bytes - width > 3:
-            return length + b"\x00\x00\x00"
-    return b"\xff\xff\xff\xff"  # no record begins so: the general reader decides
-
-
-_SINGLE_HEADS: tuple[bytes, ...] = tuple(_single_head(body_bytes) for body_bytes in range(_TABLE))
-# Bytes copied out of the fetch buffer at a time: slices of `bytes` cost half of what slices of a memoryview do.
-_WINDOW_BYTES = 256 * 1024
-
-
-class SinglesTaken(NamedTuple):
-    """What one call took: the first batch it could not take, the last it took, how many, and their bytes."""
-
-    refused: BatchView | None
-    last: BatchView | None
-    batches: int
-    size: int
-
-
-class SinglesReader:
-    """The fast reader of uncompressed batches that hold one ordinary record each, as slow producers write them."""
-
-    __slots__ = (
-        "_attributes_refused",
-        "_last",
-        "_length_end",
-        "_timestamp_max",
-        "_until",
-        "_window",
-        "_window_at",
-        "_window_of",
-    )
-
-    def __init__(
-        self, *, attributes_refused: int, size_end: int, timestamp_max: int, until: int, last: BatchView | None
-    ) -> None:
-        self._attributes_refused = attributes_refused
-        self._last = last
-        self._length_end = min(size_end - 12, _TABLE + 49)
-        self._timestamp_max = timestamp_max
-        self._until = until
-        self._window = b""
-        self._window_of: memoryview | None = None
-        self._window_at = 0
-
-    def take(self, views: Iterator[BatchView], rows: list[Row], *, lowest: int, size_max: int) -> SinglesTaken:
-        """Append the records of the leading ordinary batches, from offset `lowest` on, up to `size_max` bytes."""
-        attributes_refused, length_end = self._attributes_refused, self._length_end
-        timestamp_max, until = self._timestamp_max, self._until
-        window, window_of, window_at = self._window, self._window_of, self._window_at
-        heads, append = _SINGLE_HEADS, rows.append
-        window_bytes = len(window)
-        size, last, before = 0, None, len(rows)
-        refused = None
-        for view in views:
-            base, length, _, _, _, attributes, delta, timestamp, newest, _, _, _, count, buffer, start = view
-            whole = length + 12
-            if (
-                count != 1
-                or delta
-                or attributes & attributes_refused
-                or length >= length_end
-                or newest > timestamp_max
-                or not lowest <= base < until
-                or size + whole > size_max
-            ):
-                refused = view
-                break
-            at = start - window_at
-            if buffer is not window_of or at < 0 or at + whole > window_bytes:
-                window = self._open_window(view)
-                window_of, window_at, window_bytes, at = buffer, start, len(window), 0
-            head = heads[length - 49]
-            if not window.startswith(head, at + 61):
-                refused = view
-                break
-            append((base, timestamp, window[at + 61 + len(head) : at + whole]))
-            size += whole
-            lowest = base + 1
-            last = view
-        self._window, self._window_of, self._window_at = window, window_of, window_at
-        return SinglesTaken(refused, last, len(rows) - before, size)
-
-    def _open_window(self, view: BatchView) -> bytes:
-        """A copy of the batch and what follows it, but not of other partitions' bytes behind the last batch."""
-        start, last = view.start, self._last
-        ours = last.start + last.size if last is not None and last.buffer is view.buffer else 0
-        return bytes(view.buffer[start : max(start + view.size, min(start + _WINDOW_BYTES, ours))])

@@ -38,7 +38,7 @@ HEARTBEATS = ["A__heartbeats", "B__heartbeats", "B__A.heartbeats"]
 OFFSETS = ["A__mm2-offsets.B.internal", "B__mm2-offsets.A.internal"]
 STATUSES = ["A__mm2-status.B.internal", "B__mm2-status.A.internal"]
 BATCHES: list[dict[str, Any]] = json.loads((DATA / "java-batches.json").read_text())
-LIMITS = PackLimits(1 << 20, 1 << 14, 1 << 19, 1 << 24)
+LIMITS = PackLimits(1 << 20, 1 << 14, 1 << 19, 1 << 24, splice_below_bytes=1 << 14)
 
 
 def stored(name: str) -> list[tuple[int, bytes, bytes | None]]:

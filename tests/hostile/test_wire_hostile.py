@@ -26,7 +26,7 @@ from sparkmirror.wire import (
 )
 from sparkmirror.wire.varint import encode_varint
 
-LIMITS = PackLimits(1 << 20, 1 << 14, 1 << 19, 1 << 20)
+LIMITS = PackLimits(1 << 20, 1 << 14, 1 << 19, 1 << 20, splice_below_bytes=1 << 14)
 RECORDS = [
     Record(0, 1_700_000_000_000, b"key", b"value", ((b"name", b"content"), (b"name", None))),
     Record(1, 1_700_000_000_009, None, None),

@@ -433,7 +433,9 @@ class SlotActor(Process):
             relay.fetch_after = self.clock.now + POLL_S
             self.after(POLL_S, lambda: self._attend(relay))
         elif copy.read_from == asked and copy.phase is Phase.FLOWING and not copy.closing:
-            limits = PackLimits(relay.size_max, self.world.merge_below, relay.size_max, 1 << 20)
+            limits = PackLimits(
+                relay.size_max, self.world.merge_below, relay.size_max, 1 << 20, splice_below_bytes=self.world.merge_below
+            )
             packed = pack(chunk.batches, from_offset=asked, until_offset=None, aborted=chunk.aborted, limits=limits)
             self._enqueue(relay, packed)
         self._attend(relay)

@@ -33,6 +33,7 @@ def limits(**changes: object) -> PackLimits:
         "merge_to_bytes": 1 << 19,
         "decompressed_bytes_max": 1 << 24,
     }
+    changes.setdefault("splice_below_bytes", changes.get("merge_below_bytes", 0))
     return PackLimits(**(fields | changes))  # type: ignore[arg-type]  # a test's own keyword arguments
 
 
