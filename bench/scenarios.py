@@ -48,7 +48,7 @@ SCENARIOS = {
             record_bytes=200,
             producer={"batch.size": "0", "linger.ms": "0"},
         ),
-        Scenario("large", "100 KB records", 5_000, "random", record_bytes=100_000),
+        Scenario("large", "100 KB records", 10_000, "random", record_bytes=100_000),
         Scenario("uneven", "64 uneven partitions", 2_000_000, "uneven", partitions=64),
     )
 }

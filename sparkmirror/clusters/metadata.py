@@ -26,6 +26,7 @@ class Leader:
 
     node: int
     leader_epoch: int
+    replicas: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def read_metadata(answer: Any) -> ClusterView:
     for topic in answer.topics:
         if topic.name is None:
             continue
-        leaders = {p.partition_index: Leader(p.leader_id, p.leader_epoch) for p in topic.partitions}
+        leaders = {p.partition_index: Leader(p.leader_id, p.leader_epoch, len(p.replica_nodes)) for p in topic.partitions}
         identity = getattr(topic, "topic_id", None)
         topics[topic.name] = TopicView(
             name=topic.name,
