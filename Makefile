@@ -21,6 +21,7 @@ $(STAMP): pyproject.toml | check-python check-java
 	@test -x $(VENV)/bin/python || $$($(FIND_PYTHON)) -m venv $(VENV)
 	@echo "installing into $(VENV) (PySpark alone takes 490 MB: this can take minutes the first time)"
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@$(VENV)/bin/python -m sparkmirror.pipeline
 	@touch $@
 
 jars: install

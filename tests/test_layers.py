@@ -13,9 +13,10 @@ ROOT = Path(__file__).parents[1] / "sparkmirror"
 # In the order of data flow. Three stand elsewhere than their folder suggests: fault points are named in any package
 # that does I/O, local clusters are started by the command line's demo, and spark.py only names what pipeline/ holds.
 ORDER = (
-    "errors", "model",
+    "errors", "model", "caches",
     "config", "wire", "topology", "ledger", "offsets", "groups",
-    "faults", "clusters", "pipeline", "control", "tools", "metrics", "rest", "dashboard", "local", "spark", "cli",
+    "faults", "clusters", "pipeline", "worker_daemon", "control", "tools", "metrics", "rest", "dashboard", "local",
+    "spark", "cli",
     "__init__", "__main__",
 )  # fmt: skip
 PURE = frozenset(ORDER[: ORDER.index("groups") + 1])

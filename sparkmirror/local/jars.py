@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import importlib.util
-import os
 import shutil
 import subprocess
 import sys
@@ -18,10 +17,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from sparkmirror.caches import cache_root
 from sparkmirror.errors import EnvironmentUnfit
 from sparkmirror.local.java import find_java
 
-__all__ = ["KAFKA_VERSION", "cache_root", "kafka_jars"]
+__all__ = ["KAFKA_VERSION", "kafka_jars"]
 
 KAFKA_VERSION = "4.3.1"
 LOG4J_VERSION = "2.25.4"  # what kafka-server 4.3.1 names; log4j-slf4j-impl is the binding for its slf4j 1.7
@@ -36,14 +36,6 @@ _MODULES = (
     ("org.apache.kafka", "connect-json", KAFKA_VERSION),
     ("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J_VERSION),
 )
-
-
-def cache_root() -> Path:
-    """The folder that holds everything fetched, made if missing: SPARKMIRROR_CACHE, XDG_CACHE_HOME or ~/.cache."""
-    chosen = os.environ.get("SPARKMIRROR_CACHE") or os.environ.get("XDG_CACHE_HOME")
-    root = (Path(chosen) if chosen else Path.home() / ".cache") / "sparkmirror"
-    root.mkdir(parents=True, exist_ok=True)
-    return root.resolve()
 
 
 def kafka_jars(say: Callable[[str], None] | None = None) -> Path:

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from kafka import KafkaAdminClient
 
+from sparkmirror.caches import cache_root
 from sparkmirror.errors import BrokerRefused, InternalError
-from sparkmirror.local.jars import cache_root, kafka_jars
+from sparkmirror.local.jars import kafka_jars
 from sparkmirror.local.java import QUICK_START, JavaCall, log_settings
 from sparkmirror.local.processes import launch
 from sparkmirror.model import TopicPartition

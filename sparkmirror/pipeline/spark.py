@@ -13,6 +13,7 @@ from pyspark import InheritableThread, SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
 from sparkmirror.errors import EnvironmentUnfit
+from sparkmirror.pipeline.class_archive import archive_option
 from sparkmirror.pipeline.slot import SlotOrder
 from sparkmirror.pipeline.task import run_slot
 
@@ -28,14 +29,16 @@ OUR_SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
+JVM_OPTIONS = "spark.driver.extraJavaOptions"
 LOCAL_SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "512m",
     # The JVM schedules and waits; no byte of the data passes it. Its optimising compiler and parallel collector would
     # only cost CPU at the start.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+    JVM_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
     "spark.ui.enabled": "false",
+    "spark.python.daemon.module": "sparkmirror.worker_daemon",
 }
 STOP_S = 20.0
 LOG_TAIL_BYTES = 4096
@@ -44,8 +47,9 @@ LOG_TAIL_BYTES = 4096
 class SparkSlots:
     """Starts Spark in the background and runs slots on it."""
 
-    def __init__(self, *, master: str, conf: Mapping[str, str], slots: int) -> None:
+    def __init__(self, *, master: str, conf: Mapping[str, str], slots: int, jvm_option: str | None = None) -> None:
         self._master = master
+        self._jvm_option = archive_option() if jvm_option is None else jvm_option
         self._conf = dict(conf)
         self._slots = slots
         self._context: SparkContext | None = None
@@ -70,6 +74,7 @@ class SparkSlots:
             master = f"local[{max(self._slots + 1, os.cpu_count() or 1)}]"
         if master.startswith("local"):
             settings |= LOCAL_SETTINGS
+            settings[JVM_OPTIONS] += f" {self._jvm_option}"
         if "spark.remote" in self._conf or self._conf.get("spark.api.mode", "classic") != "classic":
             raise EnvironmentUnfit(
                 "Spark Connect has no long tasks of our kind: sparkmirror needs classic mode",
