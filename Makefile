@@ -31,7 +31,7 @@ demo: install
 	@$(VENV)/bin/sparkmirror demo
 
 test: jars
-	@$(VENV)/bin/python -m pytest -v --tb=short --durations=10 $(PYTEST_ARGS)
+	@$(VENV)/bin/python -m pytest -v -n 2 --dist loadfile --tb=short --durations=10 $(PYTEST_ARGS)
 
 bench: jars
 	@$(VENV)/bin/python -m bench
