@@ -100,7 +100,7 @@ class MirrorProcess:
         for child in self._children():
             try:
                 family = [process for process in (child, child.parent()) if process is not None]
-                if len(family) == 2 and all("sparkmirror.worker_daemon" in " ".join(one.cmdline()) for one in family):
+                if len(family) == 2 and all("sparkmirror.worker_daemon" in one.cmdline() for one in family):
                     found.append(child)
             except psutil.Error:
                 continue

@@ -129,7 +129,7 @@ def worker_of(mirror: LiveMirror) -> psutil.Process:
     """The Python process of the only slot: the child of the process that forks Spark's workers."""
     family = psutil.Process(mirror.pid).children(recursive=True)
     family = [process for process in family if process.status() != psutil.STATUS_ZOMBIE]
-    daemons = {process.pid for process in family if "sparkmirror.worker_daemon" in " ".join(process.cmdline())}
+    daemons = {process.pid for process in family if "sparkmirror.worker_daemon" in process.cmdline()}
     [worker] = [process for process in family if process.ppid() in daemons]
     return worker
 
