@@ -13,6 +13,14 @@ from sparkmirror.clusters.fetch import (
     encode_fetch,
     parse_fetch,
 )
+from sparkmirror.clusters.groups import (
+    Committed,
+    GroupOffsets,
+    ListedGroup,
+    commit_offsets,
+    committed_offsets,
+    list_groups,
+)
 from sparkmirror.clusters.lane import Lane, Reply
 from sparkmirror.clusters.log import LogReader, append_records, read_raw, read_to_end
 from sparkmirror.clusters.metadata import (
@@ -73,19 +81,24 @@ __all__ = [
     "Buffer",
     "ClusterClient",
     "ClusterView",
+    "Committed",
     "ConfigEntry",
     "Connection",
     "FetchAnswer",
     "FetchLimits",
     "FetchedPartition",
+    "GroupOffsets",
     "Lane",
     "Leader",
+    "ListedGroup",
     "LogReader",
     "NewTopic",
     "ProducedPartition",
     "Reply",
     "TopicView",
     "append_records",
+    "commit_offsets",
+    "committed_offsets",
     "connect",
     "create_topics",
     "describe_configs_request",
@@ -100,6 +113,7 @@ __all__ = [
     "flow_producer",
     "is_retriable",
     "leader_epoch_request",
+    "list_groups",
     "list_offsets",
     "list_offsets_request",
     "metadata_request",

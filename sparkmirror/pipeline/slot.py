@@ -287,6 +287,7 @@ class Slot:
 
     def _rest(self, until: float) -> Procedure:
         """Until the next tick is due, or a partition has copied so much since its receipt that it would soon pause."""
+        yield Sleep(RECEIPT_CHECK_S)
         while self.loop.now < until and not any(relay.copy.wants_receipt for relay in self.relay.relays.values()):
             yield Sleep(RECEIPT_CHECK_S)
 

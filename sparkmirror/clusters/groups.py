@@ -1,0 +1,164 @@
+"""Consumer groups on the wire: which there are, what they have committed, and commits in their name.
+
+A commit without a member is what Kafka's own admin client sends: the coordinator takes it only while the group has no
+members (UNKNOWN_MEMBER_ID otherwise), so that "empty" is judged where and when the commit happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
+
+from sparkmirror.clusters.client import ClusterClient, by_topic
+from sparkmirror.clusters.connection import Connection
+from sparkmirror.model import TopicPartition
+
+__all__ = ["Committed", "GroupOffsets", "ListedGroup", "commit_offsets", "committed_offsets", "list_groups"]
+
+OFFSET_COMMIT_API, OFFSET_FETCH_API, LIST_GROUPS_API = 8, 9, 16
+GROUPS_PER_REQUEST_MAX = 100
+NO_OFFSET = -1
+# A coordinator that moved or loads: ask again, at the one that is named now.
+COORDINATOR_MOVED = frozenset({14, 15, 16})
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    """A group as its coordinator lists it; `kind` is empty for brokers that know only one."""
+
+    name: str
+    protocol: str
+    state: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """One commit; `offset` is the next record to read."""
+
+    offset: int
+    metadata: str
+
+
+@dataclass(slots=True)
+class GroupOffsets:
+    """What a group has committed, None where a client committed "nothing"; `error` if some of it could not be read.
+
+    A commit inside an open transaction is not read: its partition is missing with UNSTABLE_OFFSET_COMMIT (88).
+    """
+
+    committed: dict[TopicPartition, Committed | None]
+    error: int
+
+
+def list_groups(client: ClusterClient) -> list[ListedGroup]:
+    """Every group that a live broker coordinates."""
+
+    def look() -> list[ListedGroup]:
+        found: dict[str, ListedGroup] = {}
+        for node in client.view(()).brokers:
+            answer = client.ask_node(node, _list_groups_request)
+            client.check(answer.error_code, f"groups of broker {node}")
+            for group in answer.groups:
+                kind = getattr(group, "group_type", None) or ""
+                found[group.group_id] = ListedGroup(group.group_id, group.protocol_type, group.group_state or "", kind)
+        return sorted(found.values(), key=lambda group: group.name)
+
+    return client.retry(look)
+
+
+def _list_groups_request(connection: Connection) -> Any:
+    version = connection.version(LIST_GROUPS_API, lowest=4, highest=5)
+    return ListGroupsRequest(version=version, states_filter=[], types_filter=[])
+
+
+def committed_offsets(client: ClusterClient, groups: Collection[str]) -> dict[str, GroupOffsets]:
+    """What each group has committed. A group that may not be read says so and does not keep the others from it."""
+    found: dict[str, GroupOffsets] = {}
+    for node, names in _by_coordinator(client, groups).items():
+        for start in range(0, len(names), GROUPS_PER_REQUEST_MAX):
+            some = names[start : start + GROUPS_PER_REQUEST_MAX]
+            answer = client.retry(lambda node=node, some=some: client.ask_node(node, lambda c: _fetch_request(c, some)))  # type: ignore[misc]
+            found |= dict(_read_fetched(answer))
+    return found
+
+
+def _by_coordinator(client: ClusterClient, groups: Collection[str]) -> dict[int, list[str]]:
+    nodes: dict[int, list[str]] = {}
+    for group in groups:
+        nodes.setdefault(client.coordinator(group, transactional=False), []).append(group)
+    return nodes
+
+
+def _fetch_request(connection: Connection, groups: Collection[str]) -> Any:
+    version = connection.version(OFFSET_FETCH_API, lowest=8, highest=9)
+    entry = OffsetFetchRequest.OffsetFetchRequestGroup
+    wanted = [entry(version=version, group_id=name, member_id=None, member_epoch=-1, topics=None) for name in groups]
+    return OffsetFetchRequest(version=version, groups=wanted, require_stable=True)
+
+
+def _read_fetched(answer: Any) -> Iterator[tuple[str, GroupOffsets]]:
+    for group in answer.groups:
+        found = GroupOffsets({}, group.error_code)
+        for topic in group.topics:
+            for part in topic.partitions:
+                if part.error_code:
+                    found.error = part.error_code
+                    continue
+                is_set = part.committed_offset != NO_OFFSET
+                value = Committed(part.committed_offset, part.metadata or "") if is_set else None
+                found.committed[TopicPartition(topic.name, part.partition_index)] = value
+        yield group.group_id, found
+
+
+def commit_offsets(
+    client: ClusterClient, group: str, offsets: Mapping[TopicPartition, Committed]
+) -> dict[TopicPartition, int]:
+    """Commits for a group without members; the error code of each partition, 0 for done."""
+
+    def send() -> dict[TopicPartition, int]:
+        node = client.coordinator(group, transactional=False)
+        answer = client.ask_node(node, lambda c: _commit_request(c, group, offsets))
+        codes = {
+            TopicPartition(topic.name, part.partition_index): int(part.error_code)
+            for topic in answer.topics
+            for part in topic.partitions
+        }
+        moved = COORDINATOR_MOVED & set(codes.values())
+        if moved:
+            client.check(min(moved), f"commit for group {group}")
+        return codes
+
+    return client.retry(send)
+
+
+def _commit_request(connection: Connection, group: str, offsets: Mapping[TopicPartition, Committed]) -> Any:
+    version = connection.version(OFFSET_COMMIT_API, lowest=7, highest=9)
+    topic_type = OffsetCommitRequest.OffsetCommitRequestTopic
+    entry = topic_type.OffsetCommitRequestPartition
+    topics = []
+    for name, indexes in by_topic(list(offsets)).items():
+        commits = [(index, offsets[TopicPartition(name, index)]) for index in indexes]
+        partitions = [
+            entry(
+                version=version,
+                partition_index=index,
+                committed_offset=commit.offset,
+                committed_leader_epoch=-1,  # that of the source says nothing about the target (G10)
+                committed_metadata=commit.metadata,
+            )
+            for index, commit in commits
+        ]
+        topics.append(topic_type(version=version, name=name, partitions=partitions))
+    return OffsetCommitRequest(
+        version=version,
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        group_instance_id=None,
+        topics=topics,
+    )

@@ -1,0 +1,72 @@
+"""From a position on the source to the position on the target: exact wherever our ledger covers it.
+
+| the position                                  | goes on at                                          | basis      |
+|-----------------------------------------------|-----------------------------------------------------|------------|
+| was copied                                    | that very record                                    | exact      |
+| lies in a gap (compacted, aborted, a marker)  | the next record that was copied, or the copy's end  | exact      |
+| is where the copy ends                        | the copy's end                                      | exact      |
+| lies beyond the copy                          | the copy's end, and moves on with it                | beyond     |
+| lies before our ledger, MM2 wrote syncs       | where MM2 would put it                              | mm2 syncs  |
+| lies before everything that was copied        | the first record, with what it will not find there  | first      |
+| nothing was copied yet, nothing is known      | nowhere                                             | –          |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from sparkmirror.groups.sync_history import TOO_OLD, SyncHistory
+from sparkmirror.ledger import Position
+from sparkmirror.offsets import OffsetMap
+
+__all__ = ["Basis", "Copied", "Translation", "translate"]
+
+
+class Basis(Enum):
+    """What a translation rests on."""
+
+    EXACT = "exact"
+    BEYOND = "beyond the copy"
+    MM2_SYNCS = "MM2's offset syncs"
+    FIRST = "first copied record"
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What is known of one partition: where the proven copy ends, its map, and MM2's syncs from before."""
+
+    end: Position | None
+    offset_map: OffsetMap
+    syncs: SyncHistory | None
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """Where a reader goes on, why there, and how many upstream offsets it will not find on the target."""
+
+    downstream: int
+    basis: Basis
+    missing: int = 0
+
+
+def translate(position: int, copied: Copied) -> Translation | None:
+    """The position on the target for the next record to read on the source; never one that skips a copied record."""
+    end, runs = copied.end, copied.offset_map.runs
+    if end is None:
+        return _by_syncs(position, copied.syncs)
+    if position >= end.upstream:
+        return Translation(end.downstream, Basis.EXACT if position == end.upstream else Basis.BEYOND)
+    if runs and position >= runs[0].upstream:
+        downstream = copied.offset_map.downstream(position)
+        return Translation(end.downstream if downstream is None else downstream, Basis.EXACT)
+    before = _by_syncs(position, copied.syncs)
+    if before is not None:
+        return before
+    first_upstream, first = (runs[0].upstream, runs[0].downstream) if runs else (end.upstream, end.downstream)
+    return Translation(first, Basis.FIRST, missing=first_upstream - position)
+
+
+def _by_syncs(position: int, syncs: SyncHistory | None) -> Translation | None:
+    downstream = TOO_OLD if syncs is None else syncs.translate(position)
+    return None if downstream == TOO_OLD else Translation(downstream, Basis.MM2_SYNCS)
