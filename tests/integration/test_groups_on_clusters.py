@@ -54,7 +54,7 @@ def test_java_reads_what_we_commit_and_we_what_java_commits(
 
     theirs = f"theirs-{topic}"
     consumer_groups(
-        source_cluster.bootstrap, "--reset-offsets", "--group", theirs, "--topic", topic, "--shift-by", "5", "--execute"
+        source_cluster.bootstrap, "--reset-offsets", "--group", theirs, "--topic", topic, "--to-offset", "5", "--execute"
     )
     committed = committed_offsets(client, [theirs, "nobody"])
     offsets = {at: found.offset for at, found in committed[theirs].committed.items() if found is not None}
