@@ -22,7 +22,8 @@ __all__ = ["Committed", "GroupOffsets", "ListedGroup", "commit_offsets", "commit
 OFFSET_COMMIT_API, OFFSET_FETCH_API, LIST_GROUPS_API = 8, 9, 16
 GROUPS_PER_REQUEST_MAX = 100
 NO_OFFSET = -1
-# A coordinator that moved or loads: ask again, at the one that is named now.
+# A coordinator that moved or loads: ask again, at the one that is named now. Other codes, retriable or not, are the
+# partition's own: one that was deleted must not hold up the commits of the others.
 COORDINATOR_MOVED = frozenset({14, 15, 16})
 
 

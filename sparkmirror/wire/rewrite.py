@@ -30,15 +30,30 @@ from sparkmirror.wire.record_batch import (
 )
 from sparkmirror.wire.varint import ZIGZAG, encode_varint, encode_varlong, wrap_int64
 
-__all__ = ["Assembled", "Parcel", "assemble", "patch", "stamp"]
+__all__ = [
+    "HEADER_SPACE",
+    "REACH_MS",
+    "TABLE",
+    "TIMED",
+    "Assembled",
+    "Parcel",
+    "assemble",
+    "join_batch",
+    "patch",
+    "record_head",
+    "stamp",
+]
 
 _PRODUCER = struct.Struct(">qhi")
 _PRODUCER_AT = 43
 _ATTRIBUTES_AT = 21
-_TABLE = len(ZIGZAG)
-# Record attributes (always 0) and the timestamp delta, ready to be joined.
-_TIMED: tuple[bytes, ...] = tuple(b"\x00" + delta for delta in ZIGZAG)
-_HEADER_SPACE = bytes(HEADER_BYTES)
+TABLE = len(ZIGZAG)
+# How far before the first timestamp of a batch another may lie and still be in the table below, in ms.
+REACH_MS = TABLE // 2
+# Record attributes (always 0) and the timestamp delta, ready to be joined. Python counts negative places from the end,
+# so the table is right for -REACH_MS … TABLE - 1.
+TIMED: tuple[bytes, ...] = tuple(b"\x00" + encode_varlong(delta) for delta in (*range(TABLE), *range(-REACH_MS, 0)))
+HEADER_SPACE = bytes(HEADER_BYTES)
 _NO_LIMIT = 1 << 62
 
 
@@ -104,7 +119,7 @@ def _assemble_next(rows: Sequence[Row], codec: int, batch_bytes_max: int, done: 
         parts, count = _lay(rows, _NO_LIMIT)
         packed = compress(codec, memoryview(b"".join(parts))[HEADER_BYTES:])
         if HEADER_BYTES + len(packed) <= batch_bytes_max:
-            done.parcels.append(_finish(rows, codec, [_HEADER_SPACE, packed]))
+            done.parcels.append(_finish(rows, codec, [HEADER_SPACE, packed]))
             return count
         if count == 1:
             break  # one record that its codec does not make small enough: it may fit as it is
@@ -117,34 +132,41 @@ def _assemble_next(rows: Sequence[Row], codec: int, batch_bytes_max: int, done: 
     return count
 
 
+def record_head(delta_ms: int, place: int, tail_bytes: int) -> bytes:
+    """What stands before the tail of a record: length, attributes, timestamp delta, offset delta."""
+    head = TIMED[delta_ms] if -REACH_MS <= delta_ms < TABLE else b"\x00" + encode_varlong(wrap_int64(delta_ms))
+    head += ZIGZAG[place] if place < TABLE else encode_varint(place)
+    length = len(head) + tail_bytes
+    return (ZIGZAG[length] if length < TABLE else encode_varint(length)) + head
+
+
+def join_batch(parts: list[bytes], codec: int, count: int, base_timestamp: int, newest: int) -> bytearray:
+    """A batch of room for a header and the records; producer fields and CRC are set by `stamp`."""
+    batch = bytearray().join(parts)
+    fields = (0, len(batch) - 12, -1, 2, 0, codec, count - 1, base_timestamp, newest, -1, -1, -1, count)
+    HEADER.pack_into(batch, 0, *fields)
+    return batch
+
+
 def _lay(rows: Sequence[Row], body_bytes_max: int) -> tuple[list[bytes], int]:
     """Room for a header and the encoded records of the first rows, as many as fit; and how many."""
-    parts = [_HEADER_SPACE]
-    append = parts.append
-    zigzag, timed, table = ZIGZAG, _TIMED, _TABLE
+    parts = [HEADER_SPACE]
     base_timestamp = rows[0][1]
     count = size = 0
     for _, timestamp, tail in rows:
-        delta_ms = timestamp - base_timestamp
-        time = timed[delta_ms] if 0 <= delta_ms < table else b"\x00" + encode_varlong(wrap_int64(delta_ms))
-        head = time + (zigzag[count] if count < table else encode_varint(count))
-        length = len(head) + len(tail)
-        head = (zigzag[length] if length < table else encode_varint(length)) + head
+        head = record_head(timestamp - base_timestamp, count, len(tail))
         size += len(head) + len(tail)
         if size > body_bytes_max:
             break
-        append(head)
-        append(tail)
+        parts += (head, tail)
         count += 1
     return parts, count
 
 
 def _finish(rows: Sequence[Row], codec: int, parts: list[bytes]) -> Parcel:
-    batch = bytearray().join(parts)
-    count, max_timestamp = len(rows), max(map(itemgetter(1), rows))
-    fields = (0, len(batch) - 12, -1, 2, 0, codec, count - 1, rows[0][1], max_timestamp, -1, -1, -1, count)
-    HEADER.pack_into(batch, 0, *fields)
-    return Parcel(batch, count, _pieces(rows), rows[-1][0] + 1, max_timestamp)
+    count, newest = len(rows), max(map(itemgetter(1), rows))
+    batch = join_batch(parts, codec, count, rows[0][1], newest)
+    return Parcel(batch, count, _pieces(rows), rows[-1][0] + 1, newest)
 
 
 def _pieces(rows: Sequence[Row]) -> tuple[tuple[int, int], ...]:

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from sparkmirror.wire.codecs import NONE
-from sparkmirror.wire.record_batch import HEADER, HEADER_BYTES, BatchView, Row
-from sparkmirror.wire.rewrite import Parcel
-from sparkmirror.wire.varint import ZIGZAG, encode_varint, encode_varlong, wrap_int64
+from sparkmirror.wire.record_batch import HEADER_BYTES, BatchView, Row
+from sparkmirror.wire.rewrite import HEADER_SPACE, REACH_MS, TABLE, TIMED, Parcel, join_batch, record_head
+from sparkmirror.wire.varint import ZIGZAG, encode_varint
 
 __all__ = ["RECORDS_MAX", "Bounds", "Splicer", "Taken"]
 
@@ -24,19 +24,10 @@ RECORDS_MAX = 64
 _EVEN = range(0, 2 * RECORDS_MAX, 2)  # their zigzag forms
 _EVEN_BYTES = bytes(_EVEN)
 
-_TABLE = len(ZIGZAG)
-# How far timestamps may lie from the first one, in ms: with this, and deltas of two bytes, the table below has them all.
-_REACH_MS = _TABLE // 2
-# Record attributes (always 0) and the timestamp delta, ready to be joined. Python counts negative places from the end,
-# so the table is right for -_REACH_MS … _TABLE - 1.
-_TIMED: tuple[bytes, ...] = tuple(
-    b"\x00" + encode_varlong(delta) for delta in (*range(_TABLE), *range(-_REACH_MS, 0))
-)
 # Length, timestamp delta and offset delta of one or two bytes each become three at most, the timestamp's too.
 _GROWTH = 5
 # The head of a record that the general way writes: length 5, attributes 1, timestamp delta 10, offset delta 5.
 _HEAD_BYTES_MAX = 21
-_HEADER_SPACE = bytes(HEADER_BYTES)
 _LENGTH_MIN = 49
 # A zigzag form that has any of these bits is negative, or longer than two bytes.
 _ODD = -(1 << 14) | 1
@@ -56,8 +47,8 @@ def _single_head(body_bytes: int) -> bytes:
 
 
 _NO_HEAD = b"\xff\xff\xff\xff"  # no record begins so: the general reader decides
-_SINGLE_HEADS: tuple[bytes, ...] = tuple(_single_head(body_bytes) for body_bytes in range(_TABLE))
-_SINGLE_LENGTH_END = _LENGTH_MIN + _TABLE - _GROWTH  # a length that grows must still be in the table
+_SINGLE_HEADS: tuple[bytes, ...] = tuple(_single_head(body_bytes) for body_bytes in range(TABLE))
+_SINGLE_LENGTH_END = _LENGTH_MIN + TABLE - _GROWTH  # a length that grows must still be in the table
 
 
 def _move_equal(window: bytes, start: int, stop: int, records: int, shift: int, count: int) -> list[bytes] | None:
@@ -93,7 +84,7 @@ def _move_equal(window: bytes, start: int, stop: int, records: int, shift: int, 
     for time in set(times):
         if time & 1:
             return None
-        timed = _TIMED[(time >> 1) + shift]
+        timed = TIMED[(time >> 1) + shift]
         heads[time] = ZIGZAG[len(timed) + len(places[0]) + tail_bytes] + timed
     moved: list[bytes] = [b""] * (2 * records)
     moved[::2] = [heads[time] + place for time, place in zip(times, places, strict=True)]
@@ -104,7 +95,7 @@ def _move_equal(window: bytes, start: int, stop: int, records: int, shift: int, 
 def _move_each(window: bytes, start: int, stop: int, records: int, shift: int, count: int) -> list[bytes] | None:
     """The same for records of any length up to 8 191 bytes, one by one; None if they are not ordinary."""
     moved: list[bytes] = []
-    append, timed, zigzag = moved.append, _TIMED, ZIGZAG
+    append, timed, zigzag = moved.append, TIMED, ZIGZAG
     at = start
     try:
         for expected in _EVEN[:records]:
@@ -172,7 +163,7 @@ class Splicer:
         self._begin()
 
     def _begin(self) -> None:
-        self._parts: list[bytes] = [_HEADER_SPACE]
+        self._parts: list[bytes] = [HEADER_SPACE]
         self._pieces: list[tuple[int, int]] = []
         self._first = self._end = 0  # the last piece, which may still grow
         self._room = self._room_whole
@@ -191,7 +182,7 @@ class Splicer:
         window_bytes = len(window)
         parts, room, count = self._parts, self._room, self.count
         base_timestamp, newest_of_all = self._base_timestamp, self._newest
-        append, timed, zigzag, heads = parts.append, _TIMED, ZIGZAG, _SINGLE_HEADS
+        append, timed, zigzag, heads = parts.append, TIMED, ZIGZAG, _SINGLE_HEADS
         first, is_full, last = at, False, None
         for at in range(first, len(views)):  # where the loop ends is the result
             view = views[at]
@@ -210,10 +201,10 @@ class Splicer:
                 base_timestamp = newest_of_all = timestamp
             need = length - _LENGTH_MIN + _GROWTH * records
             shift = timestamp - base_timestamp
-            if need > room or count + records > _TABLE:
+            if need > room or count + records > TABLE:
                 is_full = count > 0
                 break
-            if not -_REACH_MS <= shift < _REACH_MS:
+            if not -REACH_MS <= shift < REACH_MS:
                 break
             place = start - window_at
             whole = length + 12
@@ -254,16 +245,15 @@ class Splicer:
 
     def add(self, rows: Sequence[Row]) -> bool:
         """Adds records by the general way; False and nothing added when they may not fit."""
-        need = sum(len(tail) for _, _, tail in rows) + _HEAD_BYTES_MAX * len(rows)
         if not rows:
             return True
+        need = sum(len(tail) for _, _, tail in rows) + _HEAD_BYTES_MAX * len(rows)
         if need > self._room:
             return False
         if not self.count:
             self._base_timestamp = self._newest = rows[0][1]
         for offset, timestamp, tail in rows:
-            moved = b"\x00" + encode_varlong(wrap_int64(timestamp - self._base_timestamp)) + encode_varint(self.count)
-            self._parts += (encode_varint(len(moved) + len(tail)) + moved, tail)
+            self._parts += (record_head(timestamp - self._base_timestamp, self.count, len(tail)), tail)
             self._newest = max(self._newest, timestamp)
             self.count += 1
             if offset != self._end:
@@ -274,10 +264,8 @@ class Splicer:
 
     def finish(self, next_upstream: int) -> Parcel:
         """The batch as it stands; the next one begins empty."""
-        batch = bytearray().join(self._parts)
         count, newest = self.count, self._newest
-        fields = (0, len(batch) - 12, -1, 2, 0, NONE, count - 1, self._base_timestamp, newest, -1, -1, -1, count)
-        HEADER.pack_into(batch, 0, *fields)
+        batch = join_batch(self._parts, NONE, count, self._base_timestamp, newest)
         self._begin_piece(0)
         parcel = Parcel(batch, count, tuple(self._pieces), next_upstream, newest)
         self._begin()

@@ -68,7 +68,12 @@ def test_the_coordinator_refuses_commits_for_a_group_with_members(
     group, wanted = f"busy-{topic}", {TopicPartition(topic, 0): Committed(3, "")}
     consumer = KafkaConsumer(topic, bootstrap_servers=source_cluster.bootstrap, group_id=group, enable_auto_commit=False)
     with contextlib.closing(consumer):
-        await_true(lambda: bool(consumer.poll(200)) or bool(consumer.assignment()), 30.0, "the consumer has joined")
+
+        def has_joined() -> bool:
+            consumer.poll(200)
+            return any(one.name == group and one.state == "Stable" for one in list_groups(client))
+
+        await_true(has_joined, 30.0, "the consumer has joined")
         assert commit_offsets(client, group, wanted) == {TopicPartition(topic, 0): UNKNOWN_MEMBER_ID}
         assert committed_offsets(client, [group])[group].committed == {}
     assert commit_offsets(client, group, wanted) == {TopicPartition(topic, 0): 0}
