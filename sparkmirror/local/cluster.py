@@ -18,6 +18,7 @@ from typing import Self
 
 from sparkmirror.errors import ClusterUnreachable, InternalError
 from sparkmirror.local.broker_settings import BrokerPorts, broker_settings
+from sparkmirror.local.class_archive import archive_options
 from sparkmirror.local.jars import kafka_jars
 from sparkmirror.local.java import QUICK_START, JavaCall, log_settings, log_tail
 from sparkmirror.local.live_brokers import live_brokers
@@ -178,14 +179,15 @@ class LocalCluster:
         folder = self._folder(broker)
         # An id may begin with a dash, so it is tied to its option.
         arguments = ["format", f"--cluster-id={cluster_id}", "--config", str(folder / "server.properties")]
-        options = [*QUICK_START, log_settings(folder / "format.properties", log_file=None, level="error")]
+        log_option = log_settings(folder / "format.properties", log_file=None, level="error")
+        options = [*QUICK_START, *archive_options(jars), log_option]
         call = JavaCall(jars, "kafka.tools.StorageTool", arguments, options=options)
         return Child(f"format {self.name} {broker}", call.command(), log_file=folder / "format.log")
 
     def _launch(self, broker: int) -> None:
         folder = self._folder(broker)
         log_option = log_settings(folder / "log4j2.properties", log_file=folder / "broker.log", level="info")
-        options = ["-XX:+UseG1GC", log_option, *self._jvm_options]
+        options = ["-XX:+UseG1GC", log_option, *archive_options(kafka_jars()), *self._jvm_options]
         arguments = [str(folder / "server.properties")]
         call = JavaCall(kafka_jars(), "kafka.Kafka", arguments, heap_mb=self._heap_mb, options=options)
         command, output = call.command(), folder / "stdout.log"

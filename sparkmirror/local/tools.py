@@ -17,6 +17,7 @@ from kafka import KafkaAdminClient
 
 from sparkmirror.caches import cache_root
 from sparkmirror.errors import BrokerRefused, InternalError
+from sparkmirror.local.class_archive import archive_options
 from sparkmirror.local.jars import kafka_jars
 from sparkmirror.local.java import QUICK_START, JavaCall, log_settings
 from sparkmirror.local.processes import launch
@@ -46,8 +47,9 @@ PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 
 def tool_call(main_class: str, arguments: Sequence[str], *, options: Sequence[str] = QUICK_START) -> JavaCall:
     """The call of one Java tool; what it logs goes to its stderr."""
-    options = (*options, _tool_log_option())
-    return JavaCall(kafka_jars(), main_class, arguments, heap_mb=TOOL_HEAP_MB, options=options)
+    jars = kafka_jars()
+    options = (*options, *archive_options(jars), _tool_log_option())
+    return JavaCall(jars, main_class, arguments, heap_mb=TOOL_HEAP_MB, options=options)
 
 
 def java_tool(
