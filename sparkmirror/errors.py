@@ -5,6 +5,8 @@ SparkmirrorError
 │   ├── ConfigFileUnreadable        the properties file is missing or cannot be read
 │   ├── ConfigInvalid               one or more keys are wrong; carries every problem
 │   ├── NoFlowEnabled               no source->target flow is enabled
+│   ├── CustomClassFailed           a class that the user wrote raised, or answered what it must not
+│   ├── ReplicationLoop             another flow copies the same topics the other way under the same names
 │   └── EnvironmentUnfit            this machine or Spark session cannot run the flow
 ├── ClusterError                a cluster's owner must act
 │   ├── ClusterUnreachable          no broker of the cluster answered
@@ -40,6 +42,7 @@ __all__ = [
     "ConnectionLost",
     "ContentDiffers",
     "CorruptBatch",
+    "CustomClassFailed",
     "EnvironmentUnfit",
     "FlowOwnedByAnother",
     "InternalError",
@@ -48,6 +51,7 @@ __all__ = [
     "OwnershipError",
     "RecordTooLarge",
     "ReplicationError",
+    "ReplicationLoop",
     "SourceOffsetLost",
     "SourceTopicRecreated",
     "SourceTruncated",
@@ -101,6 +105,18 @@ class NoFlowEnabled(ConfigError):
     """No source->target flow is enabled."""
 
     code = "NO_FLOW_ENABLED"
+
+
+class CustomClassFailed(ConfigError):
+    """A class that the user wrote raised, or answered what it must not."""
+
+    code = "CUSTOM_CLASS_FAILED"
+
+
+class ReplicationLoop(ConfigError):
+    """Another flow copies the same topics the other way under the same names."""
+
+    code = "REPLICATION_LOOP"
 
 
 class EnvironmentUnfit(ConfigError):

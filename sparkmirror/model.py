@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-__all__ = ["Checkpoint", "FlowName", "Heartbeat", "OffsetSync", "TopicPartition"]
+__all__ = ["Acl", "Checkpoint", "ConfigEntry", "FlowName", "Heartbeat", "OffsetSync", "TopicPartition"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -56,3 +57,33 @@ class Heartbeat:
     source: str
     target: str
     timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True, order=True, kw_only=True)
+class Acl:
+    """A right on topics: who, from which host, may or may not do what. Words as Kafka's `kafka-acls` prints them.
+
+    `topic` is a name or the start of names, as `pattern` says; a LITERAL `*` means every topic.
+    """
+
+    topic: str
+    pattern: Literal["LITERAL", "PREFIXED"] = "LITERAL"
+    principal: str
+    host: str = "*"
+    operation: str
+    permission: Literal["ALLOW", "DENY"] = "ALLOW"
+
+    def __str__(self) -> str:
+        topics = f"topic {self.topic}" if self.pattern == "LITERAL" else f"topics that start with {self.topic}"
+        return f"{self.permission} {self.operation} on {topics} for {self.principal} from host {self.host}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One effective setting of a topic; `source` is Kafka's number (1 topic, 2/3/7 dynamic broker, 4 static, 5 default)."""
+
+    name: str
+    value: str | None
+    source: int
+    is_read_only: bool
+    is_sensitive: bool

@@ -120,7 +120,8 @@ class LiveView:
 
     def _draw(self, flows: Sequence[FlowStatus], now: float) -> None:
         for flow in flows:
-            for note in dict.fromkeys(flow.notes):
+            chores = [f"{chore}: {trouble}" for chore, trouble in flow.chores.items() if trouble]
+            for note in dict.fromkeys([*flow.notes, *chores]):
                 if note not in self._told:
                     self._told.add(note)
                     self.say("WARN", str(flow.name), note)

@@ -51,12 +51,25 @@ def changes(before: FlowStatus | None, now: FlowStatus) -> list[Line]:
         text = f"{now.state}: {now.reason}" if now.reason else now.state
         lines.append(Line(_FLOW_LEVELS.get(now.state, "INFO"), text))
     lines += [Line("WARN", note) for note in dict.fromkeys(now.notes) if note not in old.notes]
+    lines += _chore_lines(old, now)
     known = {(t.what, t.state, t.code, t.reason) for t in troubles(old)}
     fresh = [t for t in troubles(now) if (t.what, t.state, t.code, t.reason) not in known]
     lines += [_trouble_line(trouble) for trouble in fresh[:TROUBLES_MAX]]
     if len(fresh) > TROUBLES_MAX:
         lines.append(Line("WARN", f"and {len(fresh) - TROUBLES_MAX} more that do not copy"))
     return lines + _quiet_changes(old, now)
+
+
+def _chore_lines(old: FlowStatus, now: FlowStatus) -> list[Line]:
+    """What is done beside the copying, where it began or ceased to be in trouble."""
+    lines = []
+    for chore, trouble in now.chores.items():
+        before = old.chores.get(chore, "")
+        if trouble and trouble != before:
+            lines.append(Line("WARN", f"{chore}: {trouble}"))
+        elif before and not trouble:
+            lines.append(Line("INFO", f"{chore}: all right again"))
+    return lines
 
 
 def _trouble_line(trouble: Trouble) -> Line:

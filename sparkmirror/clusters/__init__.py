@@ -1,5 +1,6 @@
 """The one door to Kafka."""
 
+from sparkmirror.clusters.acls import create_topic_acls, describe_topic_acls
 from sparkmirror.clusters.client import ClusterClient
 from sparkmirror.clusters.connection import Address, Buffer, Connection, connect
 from sparkmirror.clusters.error_codes import is_retriable, name_of
@@ -57,8 +58,8 @@ from sparkmirror.clusters.producers import (
     raise_producer_epoch,
 )
 from sparkmirror.clusters.topics import (
-    ConfigEntry,
     NewTopic,
+    alter_topic_configs,
     create_topics,
     describe_configs_request,
     describe_topic_configs,
@@ -82,7 +83,6 @@ __all__ = [
     "ClusterClient",
     "ClusterView",
     "Committed",
-    "ConfigEntry",
     "Connection",
     "FetchAnswer",
     "FetchLimits",
@@ -96,14 +96,17 @@ __all__ = [
     "ProducedPartition",
     "Reply",
     "TopicView",
+    "alter_topic_configs",
     "append_records",
     "commit_offsets",
     "committed_offsets",
     "connect",
+    "create_topic_acls",
     "create_topics",
     "describe_configs_request",
     "describe_flow_request",
     "describe_producers",
+    "describe_topic_acls",
     "describe_topic_configs",
     "encode_fetch",
     "encode_produce",

@@ -18,7 +18,7 @@ from sparkmirror.clusters.fetch import (
 )
 from sparkmirror.clusters.offsets import partition_ends
 from sparkmirror.clusters.produce import PRODUCE_API, PRODUCE_BY_NAME, encode_produce, parse_produce
-from sparkmirror.errors import ConnectionLost, InternalError
+from sparkmirror.errors import BrokerRefused, ConnectionLost, InternalError
 from sparkmirror.model import TopicPartition
 from sparkmirror.wire import BatchView, Record, build_batch, read_batches, read_records
 
@@ -28,6 +28,7 @@ READ_BYTES = 4 << 20
 SETTLE_PAUSE_S = 0.02
 APPEND_BATCH_BYTES = 512 << 10
 REQUEST_TIMEOUT_S = 30.0
+THROTTLED = 89
 
 
 @dataclass(slots=True)
@@ -51,6 +52,8 @@ def _fetch(
         answer = parse_fetch(frame, at, by_id=False)
     except (ValueError, IndexError) as error:
         raise ConnectionLost(f"{connection.alias}: unreadable fetch answer: {error}") from error
+    if not answer.partitions:  # a broker whose quota is used up answers with nothing at all
+        raise BrokerRefused(f"cluster {connection.alias}: fetch of {partition} held back by a quota", error_code=THROTTLED)
     return frame, answer.partitions[0]
 
 

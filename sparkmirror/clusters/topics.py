@@ -6,15 +6,21 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, DescribeConfigsRequest
+from kafka.protocol.admin import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+)
 
 from sparkmirror.clusters.client import ClusterClient
 from sparkmirror.clusters.connection import Connection
 from sparkmirror.clusters.error_codes import name_of
+from sparkmirror.model import ConfigEntry
 
 __all__ = [
-    "ConfigEntry",
     "NewTopic",
+    "alter_topic_configs",
     "create_topics",
     "describe_configs_request",
     "describe_topic_configs",
@@ -23,6 +29,8 @@ __all__ = [
 ]
 
 CREATE_TOPICS_API, DESCRIBE_CONFIGS_API, CREATE_PARTITIONS_API = 19, 32, 37
+ALTER_CONFIGS_API = 44
+SET, DELETE = 0, 1
 TOPIC_RESOURCE = 2
 TIMEOUT_MS = 30_000
 TOPIC_EXISTS = 36
@@ -36,17 +44,6 @@ class NewTopic:
     partitions: int
     replication_factor: int
     configs: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigEntry:
-    """One effective setting of a topic; `source` is Kafka's number (1 topic, 2/3/7 dynamic broker, 4 static, 5 default)."""
-
-    name: str
-    value: str | None
-    source: int
-    is_read_only: bool
-    is_sensitive: bool
 
 
 def create_topics(client: ClusterClient, topics: Sequence[NewTopic], *, dry_run: bool = False) -> dict[str, str | None]:
@@ -140,3 +137,35 @@ def describe_topic_configs(client: ClusterClient, names: Collection[str]) -> dic
     if not names:
         return {}
     return read_topic_configs(client.retry(lambda: client.ask_any(lambda c: describe_configs_request(c, names))))
+
+
+def alter_topic_configs(
+    client: ClusterClient, changes: Mapping[str, Mapping[str, str | None]]
+) -> dict[str, tuple[int, str]]:
+    """Sets settings of topics, None for the default; per topic the error code, 0 for done, and the broker's words."""
+    resource_type = IncrementalAlterConfigsRequest.AlterConfigsResource
+    config_type = resource_type.AlterableConfig
+
+    def build(connection: Connection) -> Any:
+        version = connection.version(ALTER_CONFIGS_API, lowest=0, highest=1)
+        return IncrementalAlterConfigsRequest(
+            version=version,
+            resources=[
+                resource_type(
+                    version=version,
+                    resource_type=TOPIC_RESOURCE,
+                    resource_name=topic,
+                    configs=[
+                        config_type(version=version, name=n, config_operation=DELETE if v is None else SET, value=v)
+                        for n, v in settings.items()
+                    ],
+                )
+                for topic, settings in changes.items()
+            ],
+            validate_only=False,
+        )
+
+    if not changes:
+        return {}
+    answer = client.retry(lambda: client.ask_any(build))
+    return {r.resource_name: (int(r.error_code), r.error_message or "") for r in answer.responses}

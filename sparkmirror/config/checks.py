@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from sparkmirror.config.custom_classes import CUSTOM_METHODS, is_class_reference, signatures
 from sparkmirror.config.java_regex import RegexRefused, compile_list
 from sparkmirror.config.keys import BYTE_ARRAY_CONVERTER, MIRROR, Key, Kind
 from sparkmirror.config.parsing import Value, ValueRefused, parse_servers, parse_value, shown, split_list
@@ -67,8 +68,12 @@ def value_problem(key: Key, text: str, written: str) -> str:
     return ""
 
 
-def value_warnings(key: Key, written: str) -> Iterator[str]:
-    """What is odd about a value that can be used."""
+def value_warnings(key: Key, text: str, written: str) -> Iterator[str]:
+    """What is odd about a value that can be used; `written` is what the file holds, with its `${…}` in place."""
+    if key.unused and (key.default is None or parse_value(key, text) != parse_value(key, key.default)):
+        yield f"has no effect: {key.unused}"
+    if key.name == "auto.offset.reset" and text.strip() not in ("earliest", "latest"):
+        yield "is taken for earliest; a partition whose records the source deleted stops, whatever is written here"
     if written != written.rstrip() and key.name in UNTRIMMED:
         yield "blanks after the value are part of it" + (
             "; MirrorMaker 2 takes it for false when it decides which flows exist" if key.kind is Kind.BOOLEAN else ""
@@ -88,10 +93,10 @@ def flow_problems(flows: Sequence[FlowSettings]) -> Iterator[str]:
         back = _reverse(flow, enabled)
         if back is None:
             continue
-        if flow.name < back.name and _both_identity(flow, back) and _may_overlap(flow.topics, back.topics):
+        if _is_loop(flow, back) and not _is_allowed_loop(flow, back):
             yield (
-                f"{flow.name} and {back.name} both keep topic names (IdentityReplicationPolicy) and their `topics` "
-                "overlap: every record would go round for ever"
+                f"{_loop(flow, back)}: every record would go round for ever; give them different `topics`, or write "
+                "replication.loops.allowed = true if something else keeps the records apart"
             )
         if flow.offset_syncs_topic_location == "target" and back.offset_syncs_topic_location == "source":
             yield (
@@ -112,6 +117,9 @@ def flow_warnings(flows: Sequence[FlowSettings]) -> Iterator[str]:
             )
         if not flow.emit_offset_syncs_enabled and (flow.emit_checkpoints_enabled or flow.sync_group_offsets_enabled):
             yield f"{flow.name}: emit.offset-syncs.enabled is false: MirrorMaker 2 then writes no checkpoints"
+        back = _reverse(flow, enabled)
+        if back is not None and _is_loop(flow, back) and _is_allowed_loop(flow, back):
+            yield f"{_loop(flow, back)}: allowed by replication.loops.allowed, every record in both goes round for ever"
     for flow in enabled:
         for other in enabled:
             meet = flow.name.target == other.name.target and flow.name < other.name
@@ -134,6 +142,19 @@ def _both_identity(one: FlowSettings, other: FlowSettings) -> bool:
     return _is_identity(one) and _is_identity(other)
 
 
+def _is_loop(flow: FlowSettings, back: FlowSettings) -> bool:
+    """Whether both keep names and share topics; told of each pair once."""
+    return flow.name < back.name and _both_identity(flow, back) and _may_overlap(flow.topics, back.topics)
+
+
+def _is_allowed_loop(flow: FlowSettings, back: FlowSettings) -> bool:
+    return flow.replication_loops_allowed and back.replication_loops_allowed
+
+
+def _loop(flow: FlowSettings, back: FlowSettings) -> str:
+    return f"{flow.name} and {back.name} both keep topic names (IdentityReplicationPolicy) and their `topics` overlap"
+
+
 def _may_overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     return bool(one and other) and (".*" in one or ".*" in other or bool(set(one) & set(other)))
 
@@ -154,9 +175,16 @@ def _comma_hint(pattern: str) -> str:
 
 
 def _check_class(key: Key, value: Value, text: str) -> None:
-    known = KNOWN_CLASSES[key.name]
-    if value not in known:
-        raise ValueRefused(f"{' or '.join(known)}, since Java classes cannot be loaded")
+    known = " or ".join(KNOWN_CLASSES[key.name])
+    if value in KNOWN_CLASSES[key.name]:
+        return
+    if key.name not in CUSTOM_METHODS:
+        raise ValueRefused(f"{known}, since Java classes cannot be loaded")
+    if not is_class_reference(str(value)):
+        raise ValueRefused(
+            f"{known}, or a Python class written as module:Class with {signatures(key.name)} (Java classes cannot be "
+            "loaded; see docs/policies.md)"
+        )
 
 
 def _check_regexes(key: Key, value: Value, text: str) -> None:

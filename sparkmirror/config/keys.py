@@ -20,6 +20,7 @@ from types import MappingProxyType
 
 __all__ = [
     "CONNECTOR_KEYS",
+    "CONNECTOR_SECTIONS",
     "DRIVER_KEYS",
     "FLOW_KEYS",
     "TASK_KEYS",
@@ -60,7 +61,12 @@ class Scope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key. `default` is Kafka 4.3.1's text; `our_default` is set where this program's differs from it."""
+    """One key. `default` is Kafka 4.3.1's text; `our_default` is set where this program's differs from it.
+
+    `ours` marks a key that MirrorMaker 2 does not have. `ignored` says why a key has no effect here, and its value is not
+    looked at; `unused` says the same of a key whose value must be one that Kafka accepts, and which is only worth a
+    warning if it is not the default. `differs` says what else is not as in MirrorMaker 2.
+    """
 
     name: str
     kind: Kind
@@ -75,6 +81,9 @@ class Key:
     our_default: str | None = None
     no_default: bool = False
     ignored: str = ""
+    unused: str = ""
+    ours: bool = False
+    differs: str = ""
 
     @property
     def secret(self) -> bool:
@@ -104,6 +113,13 @@ STRING, LIST, CLASS = Kind.STRING, Kind.LIST, Kind.CLASS
 MIRROR = "org.apache.kafka.connect.mirror."
 BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 NO_CONNECT = "there is no Connect worker here"
+COPIED = "another class is refused: records are copied byte for byte"
+OWN_CLASS = "or a Python class as module:Class; another Java class is refused, see policies.md"
+EXACTLY_ONCE = "every value is accepted: copying is exactly-once whatever is written"
+NO_STATES = "no states of connectors are stored"
+NO_CONFIGS = "no configs of connectors are stored"
+NO_SKIPPING = "no record is ever skipped: what the target refuses stops its partition"
+TRIED = "what waiting mends is tried until it succeeds, anything else stops its partition"
 NO_REST = "there is no internal REST server between nodes here"
 
 # Top-level keys with these beginnings reach the worker and win over `B.key`.
@@ -132,39 +148,51 @@ _COMMON = [
     Key("name", STRING, None, "connector name", _CONN, required=True, ignored=NO_CONNECT),
     Key("connector.class", STRING, None, "connector class", _CONN, required=True, ignored=NO_CONNECT),
     Key("connector.plugin.version", STRING, None, "version of the connector plug-in", _CONN, ignored=NO_CONNECT),
-    Key("tasks.max", INT, "1", "most tasks at once; not written: what the Spark cores allow", _CONN, low=1,
-        no_default=True),
+    Key("tasks.max", INT, "1", "most tasks of the flow at once", _CONN, low=1,
+        no_default=True, differs="not written: the machine's cores, shared by the flows"),
     Key("tasks.max.enforce", BOOLEAN, "true", "fail if there are more tasks than tasks.max", _CONN, ignored=NO_CONNECT),
-    Key("key.converter", CLASS, None, "key converter", _CONN),
+    Key("key.converter", CLASS, None, "key converter", _CONN, differs=COPIED),
     Key("key.converter.plugin.version", STRING, None, "version of the key converter", _CONN, ignored=NO_CONNECT),
-    Key("value.converter", CLASS, None, "value converter", _CONN),
+    Key("value.converter", CLASS, None, "value converter", _CONN, differs=COPIED),
     Key("value.converter.plugin.version", STRING, None, "version of the value converter", _CONN, ignored=NO_CONNECT),
-    Key("header.converter", CLASS, None, "header converter", _CONN),
+    Key("header.converter", CLASS, None, "header converter", _CONN, differs=COPIED),
     Key("header.converter.plugin.version", STRING, None, "version of the header converter", _CONN, ignored=NO_CONNECT),
-    Key("transforms", LIST, "", "single message transforms; only an empty list is accepted here", _CONN),
-    Key("predicates", LIST, "", "conditions of transforms; only an empty list is accepted here", _CONN),
+    Key("transforms", LIST, "", "single message transforms", _CONN,
+        differs="refused unless empty: records are copied byte for byte"),
+    Key("predicates", LIST, "", "conditions of transforms", _CONN,
+        differs="refused unless empty: records are copied byte for byte"),
     Key("config.action.reload", STRING, "restart", "what a changed provider value does", _CONN,
         choices=("none", "restart"), ignored="changed values are read at the next start"),
-    Key("errors.retry.timeout", LONG, "0", "how long a failed operation is tried again, -1 = for ever", _CONN),
-    Key("errors.retry.delay.max.ms", LONG, "60000", "longest pause between two tries", _CONN),
+    Key("errors.retry.timeout", LONG, "0", "how long a failed operation is tried again, -1 = for ever", _CONN,
+        unused=TRIED),
+    Key("errors.retry.delay.max.ms", LONG, "60000", "longest pause between two tries", _CONN, unused=TRIED),
     Key("errors.tolerance", STRING, "none", "all = skip records that the target rejects", _CONN,
-        choices=("none", "all")),
-    Key("errors.log.enable", BOOLEAN, "false", "log skipped records", _CONN),
-    Key("errors.log.include.messages", BOOLEAN, "false", "with topic, partition and offset", _CONN),
-    Key("enabled", BOOLEAN, "true", "whether the flow copies; not written in a file: false", _CONN,
-        our_default="false"),
-    Key("source.cluster.alias", STRING, None, "alias of the source", _CONN, required=True),
-    Key("target.cluster.alias", STRING, "target", "alias of the target", _CONN),
-    Key("admin.timeout.ms", LONG, "60000", "longest time for one piece of topic work", _CONN),
-    Key("replication.policy.class", CLASS, MIRROR + "DefaultReplicationPolicy", "how remote topics are named", _CONN),
-    Key("replication.policy.separator", STRING, ".", "between alias and topic in a remote name", _CONN),
+        choices=("none", "all"), unused=NO_SKIPPING),
+    Key("errors.log.enable", BOOLEAN, "false", "log skipped records", _CONN, unused=NO_SKIPPING),
+    Key("errors.log.include.messages", BOOLEAN, "false", "with topic, partition and offset", _CONN,
+        unused=NO_SKIPPING),
+    Key("enabled", BOOLEAN, "true", "whether the flow copies", _CONN,
+        our_default="false", differs="MirrorMaker 2 too writes false for a flow that does not say so"),
+    Key("source.cluster.alias", STRING, None, "alias of the source", _CONN, required=True,
+        differs="refused unless it is the alias of the flow"),
+    Key("target.cluster.alias", STRING, "target", "alias of the target", _CONN,
+        differs="refused unless it is the alias of the flow"),
+    Key("admin.timeout.ms", LONG, "60000", "longest time for one piece of topic work", _CONN,
+        unused="requests have limits of their own"),
+    Key("replication.policy.class", CLASS, MIRROR + "DefaultReplicationPolicy", "how remote topics are named", _CONN,
+        differs=OWN_CLASS),
+    Key("replication.policy.separator", STRING, ".", "between alias and topic in a remote name", _CONN,
+        differs="refused if topic names cannot hold it"),
     Key("replication.policy.internal.topic.separator.enabled", BOOLEAN, "true",
         "use the separator in names of internal topics too; read only if the separator is written", _CONN),
+    Key("replication.loops.allowed", BOOLEAN, "false",
+        "start although two flows that keep topic names copy to each other and their `topics` overlap", _CONN, ours=True),
     Key("forwarding.admin.class", CLASS, "org.apache.kafka.clients.admin.ForwardingAdmin",
-        "who creates topics and changes configs", _CONN),
+        "who creates topics and changes configs", _CONN, differs="another class is refused"),
     Key("metric.reporters", LIST, "org.apache.kafka.common.metrics.JmxReporter", "Java metric reporters", _CONN,
         ignored="metrics are served over HTTP"),
-    Key("config.providers", LIST, "", "names of config providers", _CONN),
+    Key("config.providers", LIST, "", "names of config providers", _CONN,
+        differs="Kafka's File, Directory and EnvVar providers; another class is refused"),
 ]  # fmt: skip
 
 _SOURCE = [
@@ -175,11 +203,13 @@ _SOURCE = [
         "message.timestamp.difference.max.ms,log.message.timestamp.before.max.ms,log.message.timestamp.after.max.ms,"
         "message.timestamp.type,unclean.leader.election.enable,min.insync.replicas",
         "regexes of topic configs not to copy", _CONN),
-    Key("topic.filter.class", CLASS, MIRROR + "DefaultTopicFilter", "how topics are chosen", _CONN),
-    Key("config.property.filter.class", CLASS, MIRROR + "DefaultConfigPropertyFilter", "how configs are chosen", _CONN),
-    Key("consumer.poll.timeout.ms", LONG, "1000", "longest wait for records in one poll", _CONN),
+    Key("topic.filter.class", CLASS, MIRROR + "DefaultTopicFilter", "how topics are chosen", _CONN, differs=OWN_CLASS),
+    Key("config.property.filter.class", CLASS, MIRROR + "DefaultConfigPropertyFilter", "how configs are chosen", _CONN,
+        differs=OWN_CLASS),
+    Key("consumer.poll.timeout.ms", LONG, "1000", "longest wait for records in one poll", _CONN,
+        unused="a fetch waits for fetch.max.wait.ms of the consumer"),
     Key("refresh.topics.enabled", BOOLEAN, "true", "look for new topics and partitions", _CONN),
-    Key("refresh.topics.interval.seconds", LONG, "600", "pause between two looks; here 5 where MirrorMaker 2 has 600",
+    Key("refresh.topics.interval.seconds", LONG, "600", "pause between two looks",
         _CONN, our_default="5"),
     Key("sync.topic.configs.enabled", BOOLEAN, "true", "copy topic configs", _CONN),
     Key("sync.topic.configs.interval.seconds", LONG, "600", "pause between two copies of configs", _CONN),
@@ -192,21 +222,28 @@ _SOURCE = [
         choices=("source", "target")),
     Key("emit.offset-syncs.enabled", BOOLEAN, "true", "write offset syncs", _CONN),
     Key("heartbeats.replication.enabled", BOOLEAN, "true", "copy heartbeats topics whatever `topics` says", _CONN),
-    Key("metric.names.formats", LIST, "legacy", "names of metrics", _CONN, choices=("legacy", "new")),
+    Key("lag.group.enabled", BOOLEAN, "true",
+        "commit the mirror's position on the source as group connect-MirrorSourceConnector-<target>, so that lag tools "
+        "show it", _CONN, ours=True),
+    Key("metric.names.formats", LIST, "legacy", "names of metrics", _CONN, choices=("legacy", "new"),
+        unused="metrics have one form of names here"),
 ]  # fmt: skip
 
 _CHECKPOINT = [
     Key("groups", LIST, ".*", "regexes of consumer groups to translate", _CONN),
     Key("groups.exclude", LIST, "console-consumer-.*,connect-.*,__.*", "regexes of groups left out; wins", _CONN),
-    Key("group.filter.class", CLASS, MIRROR + "DefaultGroupFilter", "how groups are chosen", _CONN),
+    Key("group.filter.class", CLASS, MIRROR + "DefaultGroupFilter", "how groups are chosen", _CONN, differs=OWN_CLASS),
     Key("refresh.groups.enabled", BOOLEAN, "true", "look for new groups", _CONN),
-    Key("refresh.groups.interval.seconds", LONG, "600", "pause between two looks for groups", _CONN),
+    Key("refresh.groups.interval.seconds", LONG, "600",
+        "pause between two looks for groups", _CONN, our_default="5"),
     Key("emit.checkpoints.enabled", BOOLEAN, "true", "write checkpoints", _CONN),
     Key("emit.checkpoints.interval.seconds", LONG, "60", "pause between two rounds of checkpoints", _CONN),
     Key("sync.group.offsets.enabled", BOOLEAN, "false", "commit translated offsets for idle groups", _CONN),
     Key("sync.group.offsets.interval.seconds", LONG, "60", "pause between two rounds of commits", _CONN),
+    Key("sync.group.offsets.rewind", BOOLEAN, "false",
+        "move a group on the target back when it was set back on the source", _CONN, ours=True),
     Key("checkpoints.topic.replication.factor", SHORT, "3", "replicas of the checkpoints topic", _CONN),
-]
+]  # fmt: skip
 
 _HEARTBEAT = [
     Key("emit.heartbeats.enabled", BOOLEAN, "true", "write heartbeats", _CONN),
@@ -214,12 +251,17 @@ _HEARTBEAT = [
     Key("heartbeats.topic.replication.factor", SHORT, "3", "replicas of the heartbeats topic", _CONN),
 ]
 
-CONNECTOR_KEYS = table([*_COMMON, *_SOURCE, *_CHECKPOINT, *_HEARTBEAT])
+# What each of MirrorMaker 2's connectors adds to what all of them read.
+CONNECTOR_SECTIONS = MappingProxyType({
+    "Flows": table(_COMMON), "Topics and records": table(_SOURCE), "Consumer groups": table(_CHECKPOINT),
+    "Heartbeats": table(_HEARTBEAT),
+})  # fmt: skip
+CONNECTOR_KEYS = table(key for section in CONNECTOR_SECTIONS.values() for key in section.values())
 
 FLOW_KEYS = table([
     Key("use.defaults.from", STRING, "target", "source = also copy configs that are defaults on the source", _FLOW),
     Key("exactly.once.support", STRING, "requested", "required = refuse to start without exactly-once", _FLOW,
-        choices=("requested", "required"), any_case=True),
+        choices=("requested", "required"), any_case=True, differs=EXACTLY_ONCE),
     Key("transaction.boundary", STRING, "poll", "what one transaction holds", _FLOW,
         choices=("poll", "interval", "connector"), any_case=True, ignored=NO_CONNECT),
     Key("transaction.boundary.interval.ms", LONG, None, "longest transaction", _FLOW, low=0, ignored=NO_CONNECT),
@@ -234,20 +276,24 @@ TASK_KEYS = table([
 ])
 
 WORKER_KEYS = table([
-    Key("group.id", STRING, None, "Connect group; not written: A-mm2", _WORK),
-    Key("client.id", STRING, "", "client name; not written: A->B", _WORK),
+    Key("group.id", STRING, None, "Connect group; not written: A-mm2", _WORK, ignored=NO_CONNECT),
+    Key("client.id", STRING, "", "client name; not written: A->B", _WORK, unused="clients are named by this program"),
     Key("offset.storage.topic", STRING, None, "stored positions; not written: mm2-offsets.A.internal", _WORK),
     Key("offset.storage.partitions", INT, "25", "partitions of that topic, -1 = the broker's default", _WORK),
     Key("offset.storage.replication.factor", SHORT, "3", "replicas of that topic, -1 = the broker's default", _WORK),
-    Key("status.storage.topic", STRING, None, "connector states; not written: mm2-status.A.internal", _WORK),
-    Key("status.storage.partitions", INT, "5", "partitions of that topic", _WORK),
-    Key("status.storage.replication.factor", SHORT, "3", "replicas of that topic", _WORK),
-    Key("config.storage.topic", STRING, None, "connector configs; not written: mm2-configs.A.internal", _WORK),
-    Key("config.storage.replication.factor", SHORT, "3", "replicas of that topic", _WORK),
-    Key("offset.flush.interval.ms", LONG, "60000", "pause between two records of positions", _WORK),
-    Key("offset.flush.timeout.ms", LONG, "5000", "longest time to record positions", _WORK),
+    Key("status.storage.topic", STRING, None, "connector states; not written: mm2-status.A.internal", _WORK,
+        unused=NO_STATES),
+    Key("status.storage.partitions", INT, "5", "partitions of that topic", _WORK, unused=NO_STATES),
+    Key("status.storage.replication.factor", SHORT, "3", "replicas of that topic", _WORK, unused=NO_STATES),
+    Key("config.storage.topic", STRING, None, "connector configs; not written: mm2-configs.A.internal", _WORK,
+        unused=NO_CONFIGS),
+    Key("config.storage.replication.factor", SHORT, "3", "replicas of that topic", _WORK, unused=NO_CONFIGS),
+    Key("offset.flush.interval.ms", LONG, "60000", "pause between two records of positions", _WORK,
+        unused="positions are recorded every 5 s"),
+    Key("offset.flush.timeout.ms", LONG, "5000", "longest time to record positions", _WORK,
+        unused="positions are recorded until the target has them"),
     Key("exactly.once.source.support", STRING, "disabled", "exactly-once copying", _WORK,
-        choices=("disabled", "preparing", "enabled"), any_case=True),
+        choices=("disabled", "preparing", "enabled"), any_case=True, differs=EXACTLY_ONCE),
     Key("connect.protocol", STRING, "sessioned", "rebalance protocol", _WORK, ignored=NO_CONNECT,
         choices=("eager", "compatible", "sessioned"), any_case=True),
     Key("session.timeout.ms", INT, "10000", "member timeout", _WORK, ignored=NO_CONNECT),
@@ -257,7 +303,8 @@ WORKER_KEYS = table([
         ignored=NO_CONNECT),
     Key("worker.sync.timeout.ms", INT, "3000", "wait for other workers", _WORK, ignored=NO_CONNECT),
     Key("worker.unsync.backoff.ms", INT, "300000", "pause after a failed wait", _WORK, ignored=NO_CONNECT),
-    Key("task.shutdown.graceful.timeout.ms", LONG, "5000", "how long tasks may take to stop", _WORK),
+    Key("task.shutdown.graceful.timeout.ms", LONG, "5000", "how long tasks may take to stop", _WORK,
+        unused="a stop drains for 10 s at most"),
     Key("topic.creation.enable", BOOLEAN, "true", "Connect creates topics", _WORK, ignored=NO_CONNECT),
     Key("topic.tracking.enable", BOOLEAN, "true", "Connect notes used topics", _WORK, ignored=NO_CONNECT),
     Key("topic.tracking.allow.reset", BOOLEAN, "true", "that note may be reset", _WORK, ignored=NO_CONNECT),

@@ -18,6 +18,7 @@ __all__ = [
     "client_texts",
     "cluster_texts",
     "connector_texts",
+    "custom_texts",
     "data_producer_texts",
     "finished",
     "hidden_if_secret",
@@ -39,6 +40,7 @@ DATA_PRODUCER_FIXED = {
 # Connector keys that begin like client keys; MirrorMaker 2 hands them to the client, which does not know them.
 _LEAKED = {"consumer": ("poll.timeout.ms",), "admin": ("timeout.ms",), "producer": ()}
 _SECRET_WORDS = ("password", "passphrase", "secret", "token", "jaas", "credential", "keystore.key")
+_SECRET_NAMES = tuple(name for name, key in SECURITY_KEYS.items() if key.secret)
 
 
 def cluster_texts(written: Texts, alias: str) -> dict[str, str]:
@@ -134,6 +136,17 @@ def hidden_if_secret(name: str, text: str) -> str:
         return Secret(text) if key.secret else text
     known = any(name in CLIENT_KEYS[role] for role in ROLES)
     return Secret(text) if not known and any(word in name.lower() for word in _SECRET_WORDS) else text
+
+
+def custom_texts(connector: Texts) -> Mapping[str, str]:
+    """What a class of the user's gets: the connector's keys without secrets, whatever stands before their names."""
+    return MappingProxyType({name: text for name, text in connector.items() if not _may_be_secret(name)})
+
+
+def _may_be_secret(name: str) -> bool:
+    if name.endswith(_SECRET_NAMES):
+        return True
+    return not name.endswith(tuple(SECURITY_KEYS)) and any(word in name.lower() for word in _SECRET_WORDS)
 
 
 def _stripped(texts: Texts, prefix: str) -> dict[str, str]:

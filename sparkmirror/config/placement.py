@@ -22,11 +22,14 @@ from sparkmirror.config.keys import (
 from sparkmirror.config.parsing import shown
 from sparkmirror.model import FlowName
 
-__all__ = ["Place", "place_of"]
+__all__ = ["UNKNOWN_KEY", "Place", "place_of"]
+
+UNKNOWN_KEY = "has no effect: unknown key"
 
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _CONNECT_FAMILIES = ("transforms.", "predicates.", "topic.creation.")
 _NEVER_THERE = "has no effect, MirrorMaker 2 writes it for its own tasks"
+_ONE_LOGIN = "is not used: all clients of a cluster log in alike"
 _SUGGEST_CUTOFF = 0.75
 _SUGGEST_LENGTH_APART = 4
 
@@ -109,18 +112,27 @@ def _flow_client_key(name: str, flow: FlowName) -> tuple[Key | None, str] | None
         side, rest = "", name
     if side and rest.startswith("cluster."):
         tail = rest.removeprefix("cluster.")
-        return SECURITY_KEYS.get(tail), "" if tail in SECURITY_KEYS else _unknown(tail, SECURITY_KEYS)
+        return SECURITY_KEYS.get(tail), _login_warning(tail, flow, side) or _unknown(tail, SECURITY_KEYS)
     role, _, tail = rest.partition(".")
     if role not in ROLES or not tail:
         return None
     override = not side and tail.startswith("override.")
     key, warning = _client_key(role, tail.removeprefix("override.") if override else tail)
+    warning = warning or _login_warning(tail.removeprefix("override."), flow, side)
     if override and role != "producer":
         return key, f"has no effect; write `{flow}.{role}.{tail.removeprefix('override.')}`"
     if role == "producer" and not override and not warning:
         better = f"`{flow.target}.producer.{tail}` or `{flow}.producer.override.{tail}`"
         warning = f"reaches only the producer of offset syncs; for the copied records write {better}"
     return key, warning
+
+
+def _login_warning(name: str, flow: FlowName, side: str) -> str:
+    """A security key for one client of a flow: all clients of a cluster log in alike here."""
+    if name not in SECURITY_KEYS:
+        return ""
+    aliases = {"source": [flow.source], "target": [flow.target]}.get(side, [flow.source, flow.target])
+    return f"{_ONE_LOGIN}; write " + " or ".join(f"`{alias}.{name}`" for alias in aliases)
 
 
 def _cluster_place(alias: str, name: str) -> Place:
@@ -130,10 +142,15 @@ def _cluster_place(alias: str, name: str) -> Place:
         key, warning = SECURITY_KEYS[name], _ignored(SECURITY_KEYS[name])
     elif role in ROLES and tail:
         key, warning = _client_key(role, tail)
+        if tail in SECURITY_KEYS:
+            warning = warning or f"{_ONE_LOGIN}; write `{alias}.{tail}`"
     elif name in WORKER_KEYS:
         key, warning = WORKER_KEYS[name], _ignored(WORKER_KEYS[name])
         if name == "group.id":
-            warning = "puts all flows into this cluster into one Connect group"
+            warning = (
+                "has no effect: there is no Connect group here (in MirrorMaker 2 it puts all flows into this cluster into "
+                "one Connect group)"
+            )
     elif name in _CONVERTERS:
         key, warning = CONNECTOR_KEYS[name], ""
     elif name in CONNECTOR_KEYS or name in FLOW_KEYS:
@@ -180,7 +197,10 @@ def _dropped_at_top(name: str) -> tuple[Key | None, str]:
         tail = tail.removeprefix("override.")
         flow_form = f"<source>-><target>.{role}.{'override.' if role == 'producer' else ''}{tail}"
         side = {"consumer": "<source>", "producer": "<target>", "admin": "<cluster>"}[role]
-        return None, f"{nowhere} `{side}.{role}.{tail}` or `{flow_form}`"
+        known = CLIENT_KEYS[role].get(tail)
+        reason = (known.ignored or known.unused) if known is not None else ""
+        there = f", where MirrorMaker 2 reads it; here it has no effect there either: {reason}" if reason else ""
+        return None, f"{nowhere} `{side}.{role}.{tail}` or `{flow_form}`{there}"
     if name.startswith(_CONNECT_FAMILIES) or ".override." in name:
         return None, f"{nowhere} `<source>-><target>.{name}`"
     if name.startswith(_CONVERTERS):
@@ -207,7 +227,7 @@ def _ignored(key: Key) -> str:
 
 
 def _unknown(name: str, known: Iterable[str] | Mapping[str, Key]) -> str:
-    return f"has no effect: unknown key{_nearest(name, known)}"
+    return f"{UNKNOWN_KEY}{_nearest(name, known)}"
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

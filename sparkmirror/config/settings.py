@@ -13,9 +13,10 @@ from typing import Any
 from sparkmirror.config import layers
 from sparkmirror.config.checks import alias_problem, flow_problems, flow_warnings, value_problem, value_warnings
 from sparkmirror.config.client_keys import SECURITY_KEYS
+from sparkmirror.config.custom_classes import CUSTOM_METHODS, is_class_reference
 from sparkmirror.config.keys import CONNECTOR_KEYS, FLOW_KEYS, WORKER_KEYS, Key
 from sparkmirror.config.parsing import ValueRefused, is_exactly_true, parse_servers, parse_value, shown, split_list
-from sparkmirror.config.placement import Place, place_of
+from sparkmirror.config.placement import UNKNOWN_KEY, Place, place_of
 from sparkmirror.config.properties import Entry, PropertiesFile, parse_properties
 from sparkmirror.config.providers import declare
 from sparkmirror.config.values import ClusterSettings, FlowSettings, Settings
@@ -86,7 +87,7 @@ def _settings(text: str, path: str, digest: str, variables: Mapping[str, str]) -
     _resolve(reading, variables)
     clusters = _clusters(reading, file)
     _check_entries(reading, clusters)
-    flows = _flows(reading, clusters)
+    flows = _flows(reading, clusters, os.path.dirname(path))
     if not reading.problems:
         reading.problems.extend((0, sentence) for sentence in flow_problems(flows))
     reading.warnings.extend((0, sentence) for sentence in flow_warnings(flows))
@@ -142,6 +143,8 @@ def _clusters(reading: _Reading, file: PropertiesFile) -> tuple[str, ...]:
 
 
 def _check_entries(reading: _Reading, clusters: tuple[str, ...]) -> None:
+    policies = [text for written, text in reading.texts.items() if written.endswith("replication.policy.class")]
+    has_policy = any(is_class_reference(text.strip()) for text in policies)
     for written, entry in reading.entries.items():
         if written in clusters and entry.value.startswith("->"):
             reading.problem(written, f"a blank ends a key; write {shown(written + '->…')[1:-1]} without blanks")
@@ -149,11 +152,20 @@ def _check_entries(reading: _Reading, clusters: tuple[str, ...]) -> None:
         place = place_of(written, clusters)
         if place.problem and clusters:
             reading.problem(written, place.problem)
-        if place.warning:
+        if place.warning and not _is_for_custom_class(reading.texts, place, has_policy=has_policy):
             reading.warn(written, place.warning)
         if place.key is not None and place.counts:
             _check_value(reading, written, place, place.key)
     _warn_of_precedence(reading, clusters)
+
+
+def _is_for_custom_class(texts: Mapping[str, str], place: Place, *, has_policy: bool) -> bool:
+    """Whether a key that we do not know may be one that a class of the user's reads, and looks like no key of ours."""
+    if place.warning != UNKNOWN_KEY:
+        return False
+    if place.flow is None:
+        return has_policy and place.level == "top" and place.name.startswith("replication.policy.")
+    return _has_custom_class({key: texts.get(f"{place.flow}.{key}", texts.get(key, "")) for key in CUSTOM_METHODS})
 
 
 def _check_value(reading: _Reading, written: str, place: Place, key: Key) -> None:
@@ -162,7 +174,7 @@ def _check_value(reading: _Reading, written: str, place: Place, key: Key) -> Non
     if problem:
         reading.problem(written, problem)
         return
-    for sentence in value_warnings(key, entry.value):
+    for sentence in value_warnings(key, text, entry.value):
         reading.warn(written, sentence)
     if key.name not in ("source.cluster.alias", "target.cluster.alias"):
         return
@@ -185,12 +197,12 @@ def _warn_of_precedence(reading: _Reading, clusters: tuple[str, ...]) -> None:
             reading.warn(written, f"`{winner}` on line {line} wins over it; write `{flow}.source.consumer.{rest}`")
 
 
-def _flows(reading: _Reading, clusters: tuple[str, ...]) -> tuple[FlowSettings, ...]:
+def _flows(reading: _Reading, clusters: tuple[str, ...], folder: str) -> tuple[FlowSettings, ...]:
     pairs = [FlowName(s, t) for s in clusters for t in clusters if s != t]
     present = [flow for flow in pairs if _exists(reading.texts, flow)]
     used = {alias for flow in present for alias in (flow.source, flow.target)}
     known = {alias: _cluster(reading, alias) for alias in clusters if alias in used}
-    return tuple(_flow(reading.texts, flow, known[flow.source], known[flow.target]) for flow in present)
+    return tuple(_flow(reading.texts, folder, known[flow.source], known[flow.target]) for flow in present)
 
 
 def _exists(texts: Mapping[str, str], flow: FlowName) -> bool:
@@ -215,7 +227,8 @@ def _cluster(reading: _Reading, alias: str) -> ClusterSettings:
     return ClusterSettings(alias, servers, MappingProxyType({"security.protocol": "PLAINTEXT"} | security))
 
 
-def _flow(texts: Mapping[str, str], name: FlowName, source: ClusterSettings, target: ClusterSettings) -> FlowSettings:
+def _flow(texts: Mapping[str, str], folder: str, source: ClusterSettings, target: ClusterSettings) -> FlowSettings:
+    name = FlowName(source.alias, target.alias)
     worker = layers.worker_texts(texts, name)
     connector = layers.connector_texts(texts, name)
     values = _typed(connector, {**CONNECTOR_KEYS, **FLOW_KEYS}) | _typed(worker, WORKER_KEYS)
@@ -230,6 +243,8 @@ def _flow(texts: Mapping[str, str], name: FlowName, source: ClusterSettings, tar
     return FlowSettings(
         **{attribute: value for attribute, value in values.items() if attribute in wanted},
         name=name,
+        folder=folder,
+        custom_texts=layers.custom_texts(connector) if _has_custom_class(connector) else MappingProxyType({}),
         emits_heartbeats=values["emit_heartbeats_enabled"],
         source=source,
         target=target,
@@ -244,6 +259,10 @@ def _flow(texts: Mapping[str, str], name: FlowName, source: ClusterSettings, tar
         target_admin=layers.finished(layers.client_texts(connector, "target", "admin"), "admin"),
         offset_syncs_admin=layers.finished(layers.client_texts(connector, side, "admin"), "admin"),
     )
+
+
+def _has_custom_class(connector: Mapping[str, str]) -> bool:
+    return any(is_class_reference(connector.get(key, "").strip()) for key in CUSTOM_METHODS)
 
 
 def _typed(texts: Mapping[str, str], keys: Mapping[str, Key]) -> dict[str, Any]:

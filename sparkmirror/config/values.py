@@ -24,7 +24,8 @@ class FlowSettings:
     """One direction. Client mappings hold every key a client needs, security and Kafka's defaults included.
 
     `consumer_written` and `producer_written` name the keys of the data clients that come from the file and not from
-    a default: `compression.type` that nobody wrote does not mean that batches must be decompressed.
+    a default: `compression.type` that nobody wrote does not mean that batches must be decompressed. `folder` is that of
+    the file; `custom_texts` are the connector's keys as a class of the user's gets them, secrets left out.
     """
 
     name: FlowName
@@ -43,6 +44,8 @@ class FlowSettings:
     offset_syncs_admin: Mapping[str, str] = field(repr=False)
     consumer_written: frozenset[str] = field(repr=False)
     producer_written: frozenset[str] = field(repr=False)
+    folder: str
+    custom_texts: Mapping[str, str] = field(repr=False)
 
     topics: tuple[str, ...]
     topics_exclude: tuple[str, ...]
@@ -58,6 +61,7 @@ class FlowSettings:
     replication_policy_class: str
     replication_policy_separator: str
     replication_policy_internal_topic_separator_enabled: bool
+    replication_loops_allowed: bool
     forwarding_admin_class: str
 
     refresh_topics_enabled: bool
@@ -70,6 +74,7 @@ class FlowSettings:
     sync_topic_acls_interval_seconds: int
     sync_group_offsets_enabled: bool
     sync_group_offsets_interval_seconds: int
+    sync_group_offsets_rewind: bool
     emit_checkpoints_enabled: bool
     emit_checkpoints_interval_seconds: int
     emit_heartbeats_enabled: bool
@@ -82,6 +87,7 @@ class FlowSettings:
     checkpoints_topic_replication_factor: int
     heartbeats_topic_replication_factor: int
     offset_lag_max: int
+    lag_group_enabled: bool
     metric_names_formats: tuple[str, ...]
 
     tasks_max: int | None

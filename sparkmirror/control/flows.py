@@ -6,15 +6,17 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from sparkmirror.clusters import ClusterClient
 from sparkmirror.config import ClusterSettings, FlowSettings, Settings, require_enabled_flow
+from sparkmirror.control.flow_chores import FlowChores
+from sparkmirror.control.heartbeats import Heartbeats
 from sparkmirror.control.topics import TopicControl
 from sparkmirror.errors import ClusterUnreachable, EnvironmentUnfit, SparkmirrorError
 from sparkmirror.pipeline import Conductor, FlowPlace, FlowStatus, SparkSlots
-from sparkmirror.topology import ledger_topic, policy_for
+from sparkmirror.topology import ledger_topic, policy_for, require_custom_classes
 
 __all__ = ["Mirror", "RunOptions", "run_flows"]
 
@@ -39,10 +41,12 @@ class Mirror:
 
     def __init__(self, settings: Settings, options: RunOptions) -> None:
         require_enabled_flow(settings, options.targets)
+        require_custom_classes(settings, options.targets)
         self._settings, self._options = settings, options
         self._flows = settings.enabled_flows(options.targets)
         self._threads: list[threading.Thread] = []
         self._conductors: list[Conductor] = []
+        self._heartbeats: list[Heartbeats] = []
         self._spark: SparkSlots | None = None
         self._unfit: EnvironmentUnfit | None = None
         self._is_stopping = False
@@ -53,21 +57,45 @@ class Mirror:
         return [_copy(conductor.status) for conductor in self._conductors]
 
     def check(self) -> None:
-        """Raises unless every cluster answers. Starts and changes nothing, so it may be interrupted anywhere."""
-        check_reachable(self._flows)
+        """Raises unless some flow can run (all with `--once`). Changes nothing, so it may be interrupted anywhere."""
+        check_reachable(self._flows, all_of_them=self._options.once)
 
     def start(self) -> None:
         """Starts Spark and the flows, and returns while they start."""
         slots = slots_per_flow(self._flows)
         self._spark = SparkSlots(master=self._options.master, conf=self._options.conf, slots=sum(slots.values()))
         for flow in self._flows:
-            control = TopicControl(flow)
-            conductor = Conductor(flow, self._place(flow, slots[str(flow.name)]), self._spark, control.discover)
-            thread = threading.Thread(target=conductor.run, name=str(flow.name), daemon=True)
+            place = self._place(flow, slots[str(flow.name)])
+            conductor = Conductor(flow, place, self._spark, TopicControl(flow).discover)
             self._conductors.append(conductor)
-            self._threads.append(thread)
-            thread.start()
+            thread = self._begin(str(flow.name), conductor.run)
+            chores = FlowChores(flow, place, conductor.status, is_over=lambda thread=thread: not thread.is_alive())  # type: ignore[misc]
+            self._begin(f"{flow.name} chores", chores.run)
+        if not self._options.once:
+            self._start_heartbeats()
         threading.Thread(target=self._await_spark, args=(self._spark,), name="await spark", daemon=True).start()
+
+    def _begin(self, name: str, run: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+        return thread
+
+    def _start_heartbeats(self) -> None:
+        """One writer for each cluster that flows lead into, also those that only write heartbeats (spec §1.2)."""
+        into: dict[str, list[FlowSettings]] = {}
+        for flow in self._settings.selected_flows(self._options.targets):
+            into.setdefault(flow.name.target, []).append(flow)
+        for target, flows in into.items():
+            heartbeats = Heartbeats(flows, self._teller(target))
+            self._heartbeats.append(heartbeats)
+            self._begin(f"heartbeats into {target}", heartbeats.run)
+
+    def _teller(self, target: str) -> Callable[[str], None]:
+        """Shows the trouble of heartbeats at a flow that touches their cluster."""
+        near = [c for c in self._conductors if target in (c.status.name.source, c.status.name.target)]
+        chores = (near or self._conductors)[0].status.chores
+        return lambda trouble: chores.__setitem__(f"heartbeats into {target}", trouble)
 
     def _await_spark(self, spark: SparkSlots) -> None:
         """Ends the flows if Spark does not start: without it they would wait for their slots for ever."""
@@ -101,6 +129,8 @@ class Mirror:
     def stop(self) -> None:
         """Asks every flow to drain and end."""
         self._is_stopping = True
+        for heartbeats in self._heartbeats:
+            heartbeats.stop()
         for conductor in self._conductors:
             conductor.stop()
 
@@ -144,26 +174,38 @@ def _copy(status: FlowStatus) -> FlowStatus:
     # list(dict.values()) runs without giving up the interpreter lock, so no other thread changes the dict meanwhile.
     partitions = {p.partition: replace(p) for p in list(status.partitions.values())}
     return replace(
-        status, partitions=partitions, stopped_topics=dict(status.stopped_topics), notes=list(status.notes)
+        status,
+        partitions=partitions,
+        stopped_topics=dict(status.stopped_topics),
+        notes=list(status.notes),
+        chores=dict(status.chores),
     )
 
 
-def check_reachable(flows: Collection[FlowSettings]) -> None:
-    """Raises for a cluster of which no broker answers; asks all of them at the same time."""
+def check_reachable(flows: Collection[FlowSettings], *, all_of_them: bool = True) -> None:
+    """Raises for a cluster of which no broker answers; asks all of them at the same time.
+
+    Unless `all_of_them` must run, one flow that can is enough: the others wait for their clusters (L48).
+    """
     clusters = {f.alias: f for flow in flows for f in (flow.source, flow.target)}
     answers: queue.SimpleQueue[tuple[str, SparkmirrorError | None]] = queue.SimpleQueue()
     for settings in clusters.values():
         threading.Thread(target=_look, args=(settings, answers), name=f"look {settings.alias}", daemon=True).start()
     deadline = time.monotonic() + REACH_S
-    silent = dict(clusters)
+    silent, down = dict(clusters), dict[str, SparkmirrorError]()
     while silent:
         try:
             alias, error = answers.get(timeout=max(deadline - time.monotonic(), 0.0))
         except queue.Empty:
-            raise _unreachable(next(iter(silent.values())), f"no answer within {REACH_S:g} s") from None
+            down |= {a: _unreachable(settings, f"no answer within {REACH_S:g} s") for a, settings in silent.items()}
+            break
         if error is not None:
-            raise error
+            if all_of_them or not isinstance(error, ClusterUnreachable):
+                raise error
+            down[alias] = error
         del silent[alias]
+    if down and (all_of_them or all({flow.name.source, flow.name.target} & down.keys() for flow in flows)):
+        raise next(iter(down.values()))
 
 
 def _look(settings: ClusterSettings, answers: queue.SimpleQueue[tuple[str, SparkmirrorError | None]]) -> None:

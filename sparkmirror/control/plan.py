@@ -16,19 +16,27 @@ from sparkmirror.clusters import (
     LATEST,
     ClusterClient,
     ClusterView,
-    ConfigEntry,
     describe_topic_configs,
     list_offsets,
     read_to_end,
 )
 from sparkmirror.config import FlowSettings, Settings, require_enabled_flow
-from sparkmirror.control.topics import TopicControl, TopicPlan
+from sparkmirror.control.topics import TopicPlan
 from sparkmirror.errors import ClusterError
 from sparkmirror.ledger import LedgerView, Owner
-from sparkmirror.model import OffsetSync, TopicPartition
+from sparkmirror.model import ConfigEntry, OffsetSync, TopicPartition
 from sparkmirror.pipeline.process import Process
 from sparkmirror.pipeline.takeover import read_positions, read_syncs
-from sparkmirror.topology import Action, TopicChange, ledger_topic, policy_for, select_topics
+from sparkmirror.topology import (
+    Action,
+    ConfigRules,
+    TopicChange,
+    creation_configs,
+    ledger_topic,
+    policy_for,
+    require_custom_classes,
+    select_topics,
+)
 
 __all__ = [
     "FlowPlan",
@@ -145,6 +153,7 @@ class Plan:
 def make_plan(settings: Settings, targets: Collection[str] | None = None) -> Plan:
     """Reads the clusters and says what a run would do. Writes nothing; a cluster that does not answer is told."""
     require_enabled_flow(settings, targets)
+    require_custom_classes(settings, targets)
     flows = tuple(judge(gather(flow)) for flow in settings.enabled_flows(targets))
     return Plan(settings.path, settings.warnings, flows)
 
@@ -300,7 +309,7 @@ def _planned(found: Found, decision: _Decision, change: TopicChange | None) -> P
         partitions=partitions,
         found_partitions=change.found if change is not None else None,
         replication_factor=found.flow.replication_factor if is_new else None,
-        configs=TopicControl(found.flow).creation_configs(found.configs.get(decision.topic, [])) if is_new else {},
+        configs=creation_configs(ConfigRules.of(found.flow), found.configs.get(decision.topic, [])) if is_new else {},
         starts=tuple(_start(found, decision, index) for index in range(partitions)) if decision.replicated else (),
     )
 

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Sequence
 
 from sparkmirror.clusters import (
     ClusterClient,
     ClusterView,
-    ConfigEntry,
     NewTopic,
     create_topics,
     describe_topic_configs,
     extend_topics,
 )
 from sparkmirror.config import FlowSettings
-from sparkmirror.pipeline import Discovery, MirroredTopic
+from sparkmirror.errors import ReplicationLoop
+from sparkmirror.model import ConfigEntry
+from sparkmirror.pipeline import Discovery, FlowLedger, MirroredTopic
 from sparkmirror.topology import (
     Action,
-    ConfigPropertyFilter,
+    ConfigRules,
     TopicChange,
     TopicDecision,
-    config_property_filter,
+    creation_configs,
+    ledger_topic,
     plan_topics,
     policy_for,
     select_topics,
@@ -29,8 +31,8 @@ from sparkmirror.topology import (
 
 __all__ = ["TopicControl", "TopicPlan"]
 
-STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 4, 5
 METADATA_WAIT_S = 15.0
+NAMED_MAX = 3
 
 
 class TopicPlan:
@@ -47,18 +49,38 @@ class TopicPlan:
         )
 
 
+def refuse_loop(changes: Sequence[TopicChange], flow: FlowSettings, source: ClusterClient) -> None:
+    """Raises if a flow that has not let go copies the same names the other way: its ledger lies on our source (M9)."""
+    same = {change.topic for change in changes if change.remote == change.topic}
+    ledger = ledger_topic(flow.name.target)
+    found = source.view([ledger]).topics.get(ledger) if same else None
+    if found is None or found.error:
+        return
+    view = FlowLedger(source, ledger).read_all()
+    back = {p.topic for p, h in view.partitions.items() if h.newest is not None and h.newest.target_topic == p.topic}
+    if view.owner is not None and not view.owner.released and back & same:
+        named = ", ".join(sorted(back & same)[:NAMED_MAX])
+        raise ReplicationLoop(
+            f"{flow.name.target}->{flow.name.source} copies {named} the other way under the same name "
+            f"(owner {view.owner.name}): every record would go round for ever",
+            hint="stop that flow first, narrow `topics`, or write replication.loops.allowed = true",
+        )
+
+
 class TopicControl:
     """Keeps the target's topics in step with the source's."""
 
     def __init__(self, flow: FlowSettings) -> None:
         self._flow = flow
-        self._filter: ConfigPropertyFilter = config_property_filter(flow)
+        self._rules = ConfigRules.of(flow)
         self._seen: object = None
         self._last = Discovery((), {})
 
     def discover(self, source: ClusterClient, target: ClusterClient) -> Discovery:
         """One look at both clusters; creates and extends what is missing. Cheap while nothing changed."""
         plan = TopicPlan(self._flow, source.view(None), target.view(None))
+        if self._seen is None and not self._flow.replication_loops_allowed:
+            refuse_loop(plan.changes, self._flow, source)
         seen = self._fingerprint(plan)
         if seen != self._seen or self._last.stopped:
             stopped = self._reconcile(plan, source, target)
@@ -80,7 +102,7 @@ class TopicControl:
         configs = describe_topic_configs(source, [c.topic for c in create])
         factor = self._flow.replication_factor
         new = [
-            NewTopic(c.remote, c.partitions, factor, self.creation_configs(configs.get(c.topic, []))) for c in create
+            NewTopic(c.remote, c.partitions, factor, creation_configs(self._rules, configs.get(c.topic, []))) for c in create
         ]
         results = create_topics(target, new)
         results |= extend_topics(target, {c.remote: c.partitions for c in plan.changes if c.action is Action.EXTEND})
@@ -88,20 +110,6 @@ class TopicControl:
             if refused is not None:
                 stopped[by_remote[remote]] = f"target {target.alias} refuses topic {remote}: {refused}"
         return stopped
-
-    def creation_configs(self, entries: Collection[ConfigEntry]) -> dict[str, str]:
-        """The source's settings that a new remote topic gets (spec §7.4, column "create")."""
-        copies_defaults = self._flow.use_defaults_from == "source"
-        return {
-            entry.name: entry.value
-            for entry in entries
-            if entry.value is not None
-            and not entry.is_read_only
-            and not entry.is_sensitive
-            and entry.source != STATIC_BROKER_CONFIG
-            and (entry.source != DEFAULT_CONFIG or copies_defaults)
-            and self._filter.wants(entry.name)
-        }
 
     def _describe(
         self, plan: TopicPlan, stopped: dict[str, str], source: ClusterClient, target: ClusterClient

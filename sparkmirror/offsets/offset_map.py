@@ -53,6 +53,14 @@ class OffsetMap:
             return self._runs[index + 1].downstream
         return None
 
+    def end_before(self, upstream: int) -> int | None:
+        """The downstream offset behind the last record that was copied from below this upstream offset; None if none was."""
+        index = bisect_right(self._starts, upstream - 1) - 1
+        if index < 0:
+            return None
+        run = self._runs[index]
+        return run.downstream + min(run.length, upstream - run.upstream)
+
     def upstream(self, downstream: int) -> int | None:
         """The upstream offset of the record at this downstream offset; None if no run holds it."""
         for run in self._runs:

@@ -2,7 +2,18 @@
 
 from sparkmirror.pipeline.conductor import Conductor
 from sparkmirror.pipeline.flow_context import FlowPlace
+from sparkmirror.pipeline.flow_ledger import FlowLedger, ensure_compacted_topic
 from sparkmirror.pipeline.spark import SparkSlots
 from sparkmirror.pipeline.status import Discovery, FlowStatus, MirroredTopic, PartitionStatus
 
-__all__ = ["Conductor", "Discovery", "FlowPlace", "FlowStatus", "MirroredTopic", "PartitionStatus", "SparkSlots"]
+__all__ = [
+    "Conductor",
+    "Discovery",
+    "FlowLedger",
+    "FlowPlace",
+    "FlowStatus",
+    "MirroredTopic",
+    "PartitionStatus",
+    "SparkSlots",
+    "ensure_compacted_topic",
+]

@@ -12,7 +12,14 @@ from typing import Any
 
 from sparkmirror.clusters import ClusterClient
 from sparkmirror.config import FlowSettings
-from sparkmirror.errors import ClusterError, FlowOwnedByAnother, InternalError, SparkmirrorError
+from sparkmirror.errors import (
+    ClusterError,
+    ClusterUnreachable,
+    ConnectionLost,
+    FlowOwnedByAnother,
+    InternalError,
+    SparkmirrorError,
+)
 from sparkmirror.ledger import (
     AskAppend,
     AskIsGone,
@@ -112,8 +119,7 @@ class Conductor:
     def _start(self) -> None:
         context = self._context
         flow, place = context.flow, context.place
-        context.source.view(())
-        context.target.view(())
+        self._await_clusters()
         factor = flow.offset_storage_replication_factor
         ensure_compacted_topic(context.target, place.ledger_topic, 1, factor)
         ensure_compacted_topic(context.target, place.offsets_topic, flow.offset_storage_partitions, factor)
@@ -128,6 +134,20 @@ class Conductor:
         self._lost |= recover(context, self._recorder, lost, self._take, raise_epoch=False)
         self._placing.open_new()
         self.status.state = "running"
+
+    def _await_clusters(self) -> None:
+        """A cluster that is down when the process starts keeps only its own flows waiting (L48)."""
+        while True:
+            try:
+                for client in (self._context.source, self._context.target):
+                    client.view(())
+            except (ClusterUnreachable, ConnectionLost) as error:
+                self.status.state, self.status.reason = "waiting", error.message
+                if self._stop.wait(WAIT_S):
+                    raise _Interrupted from error
+            else:
+                self.status.state, self.status.reason = "starting", ""
+                return
 
     def _make_recorder(self) -> Recorder:
         context = self._context

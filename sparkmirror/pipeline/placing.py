@@ -37,6 +37,7 @@ class Placing:
         """Looks at both clusters' topics; creates what the target lacks."""
         discovery = self._discover(self._context.source, self._context.target)
         self._context.topics = {topic.topic: topic for topic in discovery.topics}
+        self._context.status.remotes = {topic.topic: topic.remote for topic in discovery.topics}
         self._context.status.stopped_topics = discovery.stopped
 
     def open_new(self) -> None:

@@ -53,14 +53,17 @@ class PartitionStatus:
 
 @dataclass(slots=True)
 class FlowStatus:
-    """One flow. `state` is "running" only while it copies or has nothing to copy."""
+    """One flow. `state` is "running" only while it copies or has nothing to copy; `remotes` names each topic's copy."""
 
     name: FlowName
     state: str = "starting"
     reason: str = ""
     partitions: dict[TopicPartition, PartitionStatus] = field(default_factory=dict)
+    remotes: dict[str, str] = field(default_factory=dict)
     stopped_topics: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    # What is done beside the copying (checkpoints, configs, …) and what of it cannot be done now; "" if nothing.
+    chores: dict[str, str] = field(default_factory=dict)
 
     @property
     def records(self) -> int:

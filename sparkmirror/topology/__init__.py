@@ -1,5 +1,7 @@
 """Names and choices: what a flow copies, under which name, and what the target needs for it."""
 
+from sparkmirror.topology.acls import acls_for_target
+from sparkmirror.topology.configs import ConfigRules, config_changes, creation_configs
 from sparkmirror.topology.cycles import is_cycle
 from sparkmirror.topology.filters import (
     ConfigPropertyFilter,
@@ -10,14 +12,17 @@ from sparkmirror.topology.filters import (
     topic_filter,
 )
 from sparkmirror.topology.java_regex import JavaPattern, RegexRefused, compile_java, compile_list
+from sparkmirror.topology.loading import require_custom_classes
 from sparkmirror.topology.plan import Action, TopicChange, TopicDecision, plan_topics, select_topics
 from sparkmirror.topology.policy import (
+    CustomReplicationPolicy,
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
     ReplicationPolicy,
     connect_configs_topic,
     connect_offsets_topic,
     connect_status_topic,
+    lag_group,
     ledger_topic,
     policy_for,
 )
@@ -25,6 +30,8 @@ from sparkmirror.topology.policy import (
 __all__ = [
     "Action",
     "ConfigPropertyFilter",
+    "ConfigRules",
+    "CustomReplicationPolicy",
     "DefaultReplicationPolicy",
     "IdentityReplicationPolicy",
     "JavaPattern",
@@ -33,18 +40,23 @@ __all__ = [
     "ReplicationPolicy",
     "TopicChange",
     "TopicDecision",
+    "acls_for_target",
     "compile_java",
     "compile_list",
+    "config_changes",
     "config_property_filter",
     "connect_configs_topic",
     "connect_offsets_topic",
     "connect_status_topic",
+    "creation_configs",
     "group_filter",
     "is_cycle",
+    "lag_group",
     "ledger_topic",
     "name_filter",
     "plan_topics",
     "policy_for",
+    "require_custom_classes",
     "select_topics",
     "topic_filter",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -15,6 +16,7 @@ __all__ = ["TOPIC_CHARACTERS_MAX", "Action", "TopicChange", "TopicDecision", "pl
 
 # The brokers' own limit for names of topics.
 TOPIC_CHARACTERS_MAX = 249
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,8 @@ def _refusal(flow: FlowSettings, policy: ReplicationPolicy, names: NameFilter, t
 
 
 def _name_refusal(remote: str, taken: Mapping[str, str]) -> str | None:
+    if not _LEGAL_NAME.match(remote) or remote in (".", ".."):
+        return f"remote name {remote[:TOPIC_CHARACTERS_MAX]!r} is no name of a topic: letters, digits, `.`, `_` and `-` are"
     if len(remote) > TOPIC_CHARACTERS_MAX:
         return f"remote name has {len(remote)} characters, more than {TOPIC_CHARACTERS_MAX}"
     if remote in taken:
@@ -108,7 +112,7 @@ def _name_refusal(remote: str, taken: Mapping[str, str]) -> str | None:
 
 def _reason(flow: FlowSettings, policy: ReplicationPolicy, names: NameFilter, topic: str) -> str:
     if names.wants(topic):
-        return "matched by an include pattern"
+        return f"wanted by {flow.topic_filter_class}" if ":" in flow.topic_filter_class else "matched by an include pattern"
     return "heartbeats topic, copied whatever the patterns say"
 
 

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 from sparkmirror.config import FlowSettings
+from sparkmirror.errors import CustomClassFailed
+from sparkmirror.topology.custom import CustomObject, custom_object
 
 __all__ = [
+    "CustomReplicationPolicy",
     "DefaultReplicationPolicy",
     "IdentityReplicationPolicy",
     "ReplicationPolicy",
     "connect_configs_topic",
     "connect_offsets_topic",
     "connect_status_topic",
+    "lag_group",
     "ledger_topic",
     "policy_for",
+    "upstream_chain",
 ]
 
 _HEARTBEATS = "heartbeats"
+# A name has at most 249 characters, and a step back takes one away at least, unless a class of the user's goes round.
+CHAIN_MAX = 1000
 IDENTITY_CLASS = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 
 
@@ -173,19 +181,110 @@ class IdentityReplicationPolicy:
         return self.default.is_internal_topic(topic)
 
 
+@dataclass(frozen=True, slots=True)
+class CustomReplicationPolicy:
+    """A class of the user's; what it does not define is answered by the default policy's rule over what it does."""
+
+    own: CustomObject
+    default: DefaultReplicationPolicy = DefaultReplicationPolicy()
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        """The user's answer."""
+        return self.own.text("format_remote_topic", source_alias, topic)
+
+    def topic_source(self, topic: str) -> str | None:
+        """The user's answer."""
+        return self.own.text_or_none("topic_source", topic)
+
+    def upstream_topic(self, topic: str) -> str | None:
+        """The user's answer."""
+        return self.own.text_or_none("upstream_topic", topic)
+
+    def original_topic(self, topic: str) -> str:
+        """The user's answer, or the last name of the chain."""
+        return self.own.text("original_topic", topic) if self.own.has("original_topic") else _original(self, topic)
+
+    @property
+    def heartbeats_topic(self) -> str:
+        """The user's answer, or `heartbeats`."""
+        return self.own.text("heartbeats_topic") if self.own.has("heartbeats_topic") else _HEARTBEATS
+
+    def offset_syncs_topic(self, alias: str) -> str:
+        """The user's answer, or as the default policy."""
+        has_own = self.own.has("offset_syncs_topic")
+        return self.own.text("offset_syncs_topic", alias) if has_own else self.default.offset_syncs_topic(alias)
+
+    def checkpoints_topic(self, source_alias: str) -> str:
+        """The user's answer, or as the default policy."""
+        if self.own.has("checkpoints_topic"):
+            return self.own.text("checkpoints_topic", source_alias)
+        return self.default.checkpoints_topic(source_alias)
+
+    def is_heartbeats_topic(self, topic: str) -> bool:
+        """The user's answer, or whether the chain begins with the topic of heartbeats."""
+        if self.own.has("is_heartbeats_topic"):
+            return self.own.truth("is_heartbeats_topic", topic)
+        return self.original_topic(topic) == self.heartbeats_topic
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        """The user's answer, or as the default policy."""
+        has_own = self.own.has("is_checkpoints_topic")
+        return self.own.truth("is_checkpoints_topic", topic) if has_own else self.default.is_checkpoints_topic(topic)
+
+    def is_mm2_internal_topic(self, topic: str) -> bool:
+        """The user's answer; but what a mirror keeps its own records in is internal whatever the user says."""
+        if self.default.is_mm2_internal_topic(topic) or _DOTTED.is_mm2_internal_topic(topic):
+            return True
+        if self.own.has("is_mm2_internal_topic"):
+            return self.own.truth("is_mm2_internal_topic", topic)
+        return self.is_checkpoints_topic(topic)
+
+    def is_internal_topic(self, topic: str) -> bool:
+        """The user's answer, with the same exception."""
+        if self.is_mm2_internal_topic(topic):
+            return True
+        has_own = self.own.has("is_internal_topic")
+        return self.own.truth("is_internal_topic", topic) if has_own else self.default.is_internal_topic(topic)
+
+
+# Our ledger and Connect's topics have dots, whatever the separator.
+_DOTTED = DefaultReplicationPolicy()
+
+
 def policy_for(flow: FlowSettings) -> ReplicationPolicy:
-    """The policy of a flow."""
+    """The policy of a flow; raises `ConfigInvalid` if it is a class of the user's that cannot be used."""
     separator = flow.replication_policy_separator
     internal = separator if flow.replication_policy_internal_topic_separator_enabled else "."
     default = DefaultReplicationPolicy(separator, internal)
     if flow.replication_policy_class == IDENTITY_CLASS:
         return IdentityReplicationPolicy(flow.name.source, default)
-    return default
+    own = custom_object(flow, "replication.policy.class", flow.replication_policy_class)
+    return default if own is None else CustomReplicationPolicy(own, default)
+
+
+def upstream_chain(policy: ReplicationPolicy, topic: str) -> Iterator[str]:
+    """`topic`, its name one cluster before, and so on to where the names stop changing."""
+    start = topic
+    for _ in range(CHAIN_MAX):
+        yield topic
+        upstream = policy.upstream_topic(topic)
+        if upstream is None or upstream == topic:
+            return
+        topic = upstream
+    raise CustomClassFailed(
+        f"upstream_topic of the replication policy finds no end for topic {start}: {CHAIN_MAX} steps lead to {topic[:80]}",
+        hint="return None, or the name itself, for a topic that has no name before; see docs/policies.md",
+    )
 
 
 def ledger_topic(source_alias: str) -> str:
     """Our ledger on the target; a name that MirrorMaker 2 takes for internal, so it never copies it on."""
     return f"mm2-ledger.{source_alias}.internal"
+
+
+def lag_group(target_alias: str) -> str:
+    """The group on the source that shows how far the copy into `target_alias` has come; MM2's filter leaves it out."""
+    return f"connect-MirrorSourceConnector-{target_alias}"
 
 
 def connect_offsets_topic(source_alias: str) -> str:
@@ -216,8 +315,4 @@ def _has_two_pieces(topic: str, separator: str) -> bool:
 
 
 def _original(policy: ReplicationPolicy, topic: str) -> str:
-    while True:
-        upstream = policy.upstream_topic(topic)
-        if upstream is None or upstream == topic:
-            return topic
-        topic = upstream
+    return list(upstream_chain(policy, topic))[-1]

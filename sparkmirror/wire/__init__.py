@@ -1,6 +1,6 @@
 """Bytes to values and back: record batches, their lanes to the target, and MM2's internal records. Does no I/O."""
 
-from sparkmirror.wire.checkpoint import decode_checkpoint, encode_checkpoint
+from sparkmirror.wire.checkpoint import decode_checkpoint, decode_checkpoint_key, encode_checkpoint
 from sparkmirror.wire.codecs import DECOMPRESSED_BYTES_MAX, compress, decompress
 from sparkmirror.wire.connect_offset import (
     CONNECT_OFFSET_PARTITIONS,
@@ -51,6 +51,7 @@ __all__ = [
     "connect_partition",
     "control_type",
     "decode_checkpoint",
+    "decode_checkpoint_key",
     "decode_connect_offset",
     "decode_heartbeat",
     "decode_offset_sync",

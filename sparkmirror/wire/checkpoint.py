@@ -15,7 +15,7 @@ import struct
 from sparkmirror.model import Checkpoint, TopicPartition
 from sparkmirror.wire.schema import FieldReader, encode_string
 
-__all__ = ["decode_checkpoint", "encode_checkpoint"]
+__all__ = ["decode_checkpoint", "decode_checkpoint_key", "encode_checkpoint"]
 
 _VERSION = 0
 
@@ -28,11 +28,16 @@ def encode_checkpoint(checkpoint: Checkpoint) -> tuple[bytes, bytes]:
     return key, offsets + encode_string(checkpoint.metadata)
 
 
-def decode_checkpoint(key: bytes, value: bytes) -> Checkpoint:
-    """The checkpoint; MalformedInternalRecord when the bytes are not one."""
+def decode_checkpoint_key(key: bytes) -> tuple[str, TopicPartition]:
+    """The group and the partition of the target; MalformedInternalRecord when the bytes are no such key."""
     fields = FieldReader(key, "checkpoint key")
     group = fields.read_string()
-    partition = TopicPartition(fields.read_string(), fields.read_int32())
+    return group, TopicPartition(fields.read_string(), fields.read_int32())
+
+
+def decode_checkpoint(key: bytes, value: bytes) -> Checkpoint:
+    """The checkpoint; MalformedInternalRecord when the bytes are not one."""
+    group, partition = decode_checkpoint_key(key)
     fields = FieldReader(value, "checkpoint value")
     fields.read_int16()
     return Checkpoint(group, partition, fields.read_int64(), fields.read_int64(), fields.read_string())

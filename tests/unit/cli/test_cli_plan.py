@@ -9,11 +9,11 @@ import pytest
 from rich.console import Console
 
 from sparkmirror.cli.plan import as_json, as_lines, owner_text, print_tables
-from sparkmirror.clusters import Address, ClusterView, ConfigEntry, Leader, TopicView
+from sparkmirror.clusters import Address, ClusterView, Leader, TopicView
 from sparkmirror.config import FlowSettings, parse
 from sparkmirror.control.plan import FlowPlan, Found, OwnerFinding, Plan, PlannedTopic, judge
 from sparkmirror.ledger import Attempt, Closed, LedgerView, Open, Position
-from sparkmirror.model import OffsetSync, TopicPartition
+from sparkmirror.model import ConfigEntry, OffsetSync, TopicPartition
 
 FILE = """\
 clusters = A, B

@@ -24,9 +24,11 @@ def test_every_key_of_a_connector_has_kafkas_type_and_default(connector):
     assert ours == CONNECTORS[connector]
 
 
-def test_no_connector_key_is_ours_alone():
+def test_a_connector_key_that_kafka_does_not_have_is_marked_as_ours():
     theirs = {name for connector in CONNECTORS.values() for name in connector}
-    assert set(CONNECTOR_KEYS) | (set(FLOW_KEYS) - {"use.defaults.from"}) <= theirs
+    alone = (set(CONNECTOR_KEYS) | set(FLOW_KEYS)) - theirs - {"use.defaults.from"}
+    assert alone == {name for name, key in ALL.items() if key.ours}
+    assert alone == {"lag.group.enabled", "replication.loops.allowed", "sync.group.offsets.rewind"}
 
 
 @pytest.mark.parametrize("role", ["consumer", "producer", "admin"])
@@ -73,10 +75,15 @@ def test_secret_keys_are_those_of_type_password():
     ]
 
 
-def test_our_defaults_differ_from_kafkas_in_three_keys_only():
+def test_our_defaults_differ_from_kafkas_in_four_keys_only():
     keys = [*ALL.values(), *WORKER_KEYS.values()]
     differing = {key.name: key.effective_default for key in keys if key.effective_default != key.default}
-    assert differing == {"enabled": "false", "refresh.topics.interval.seconds": "5", "tasks.max": None}
+    assert differing == {
+        "enabled": "false",
+        "refresh.groups.interval.seconds": "5",
+        "refresh.topics.interval.seconds": "5",
+        "tasks.max": None,
+    }
 
 
 def test_every_key_has_a_line_of_documentation_and_a_scope():

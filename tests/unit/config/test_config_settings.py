@@ -38,7 +38,7 @@ def test_defaults_are_those_of_the_key_table():
     assert flow.groups_exclude == ("console-consumer-.*", "connect-.*", "__.*")
     assert flow.tasks_max is None
     assert flow.refresh_topics_interval_seconds == 5
-    assert flow.refresh_groups_interval_seconds == 600
+    assert flow.refresh_groups_interval_seconds == 5
     assert flow.replication_factor == 2
     assert flow.offset_lag_max == 100
     assert flow.use_defaults_from == "target"
@@ -162,10 +162,10 @@ def test_odd_line_is_a_warning_with_its_number(line, told):
 
 
 def test_cluster_level_consumer_key_that_wins_over_the_flow_is_told():
-    found = warnings_of(ON + "A.consumer.max.poll.records = 1\nA->B.consumer.max.poll.records = 2\n")
+    found = warnings_of(ON + "A.consumer.fetch.min.bytes = 1\nA->B.consumer.fetch.min.bytes = 2\n")
     assert found == (
-        "line 6: A->B.consumer.max.poll.records: `A.consumer.max.poll.records` on line 5 wins over it; "
-        "write `A->B.source.consumer.max.poll.records`",
+        "line 6: A->B.consumer.fetch.min.bytes: `A.consumer.fetch.min.bytes` on line 5 wins over it; "
+        "write `A->B.source.consumer.fetch.min.bytes`",
     )
 
 
@@ -245,6 +245,26 @@ def test_identity_both_ways_over_the_same_topics_is_refused():
     assert "go round for ever" in problems_of(both)[0]
     apart = both + "A->B.topics = a\nB->A.topics = b\n"
     assert len(parse(apart, "f", {}).enabled_flows(None)) == 2
+
+
+def test_identity_both_ways_is_a_warning_where_loops_are_allowed():
+    both = ON + "B->A.enabled = true\n" + IDENTITY
+    [warning] = warnings_of(both + "replication.loops.allowed = true\n")
+    assert warning.startswith("A->B and B->A both keep topic names")
+    assert "allowed by replication.loops.allowed" in warning
+    assert "replication.loops.allowed = true" in problems_of(both)[0]
+    assert "go round" in problems_of(both + "A->B.replication.loops.allowed = true\n")[0]
+    alone = parse(ON + IDENTITY + "replication.loops.allowed = true\n", "f", {})
+    assert alone.flow(AB).replication_loops_allowed
+    assert alone.warnings == ()
+
+
+def test_keys_of_our_own_have_attributes():
+    flow = flow_of(ON)
+    ours = (flow.replication_loops_allowed, flow.sync_group_offsets_rewind, flow.lag_group_enabled)
+    assert ours == (False, False, True)
+    written = ON + "A->B.sync.group.offsets.rewind = true\nlag.group.enabled = false\n"
+    assert (flow_of(written).sync_group_offsets_rewind, flow_of(written).lag_group_enabled) == (True, False)
 
 
 def test_mixed_locations_of_offset_syncs_are_refused():

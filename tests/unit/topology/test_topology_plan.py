@@ -83,6 +83,30 @@ def test_heartbeats_of_a_user_topic_with_another_separator_follow_the_patterns()
     assert not select(["us-west.heartbeats"], lines)["us-west.heartbeats"].replicated
 
 
+def heartbeats_of(lines):
+    names = ["heartbeats", "us-west.heartbeats"]
+    found = select(names, lines)
+    return [name for name in names if found[name].replicated]
+
+
+def test_heartbeats_are_copied_by_default():
+    """testReplicatesHeartbeatsByDefault"""
+    assert heartbeats_of("") == ["heartbeats", "us-west.heartbeats"]
+
+
+def test_heartbeats_are_copied_whatever_the_patterns_say():
+    """testReplicatesHeartbeatsDespiteFilter"""
+    assert heartbeats_of("topics =\n") == ["heartbeats", "us-west.heartbeats"]
+    assert heartbeats_of("topics =\nreplication.policy.separator = _\n") == ["heartbeats"]
+
+
+def test_heartbeats_follow_the_patterns_where_that_is_turned_off():
+    """testDoesNotReplicateHeartbeatsWhenDisabled, testReplicatesHeartbeatsWhenDisabledButFilterAllows"""
+    off = "heartbeats.replication.enabled = false\n"
+    assert heartbeats_of(off + "topics = x\n") == []
+    assert heartbeats_of(off + "topics = .*\n") == ["heartbeats", "us-west.heartbeats"]
+
+
 def test_remote_name_of_250_characters_is_refused_and_249_is_not():
     found = select(["t" * 247, "u" * 248])
     assert found["t" * 247].replicated
@@ -91,9 +115,7 @@ def test_remote_name_of_250_characters_is_refused_and_249_is_not():
 
 def test_remote_name_that_another_flow_writes_is_refused():
     found = select(["orders"], IDENTITY, claimed={"orders": "flow B->C"})
-    assert found["orders"] == TopicDecision(
-        "orders", False, "remote name orders is already written by flow B->C", "orders"
-    )
+    assert found["orders"] == TopicDecision("orders", False, "remote name orders is already written by flow B->C", "orders")
 
 
 def test_decisions_come_by_name_and_once():

@@ -103,18 +103,24 @@ def test_identity_keeps_names_but_prefixes_what_ends_in_heartbeats():
 
 @pytest.mark.parametrize("topic", ["C.t", "x.C.t", "C.A.t", "A.C.t"])
 def test_topic_that_went_through_the_target_is_a_cycle(topic):
+    """testNoCycles"""
     assert is_cycle(DefaultReplicationPolicy(), topic, "C")
 
 
 @pytest.mark.parametrize("topic", ["A.t", "A.A.t", "x.A.t", "D.t", "t", "x.C", "Cx.t", "C"])
 def test_topic_that_did_not_go_through_the_target_is_no_cycle(topic):
+    """testNoCycles"""
     assert not is_cycle(DefaultReplicationPolicy(), topic, "C")
 
 
 def test_identity_has_cycles_for_heartbeats_only():
+    """testIdentityReplication"""
     policy = IdentityReplicationPolicy("source")
-    assert not is_cycle(policy, "target.topic1", "target")
-    assert not is_cycle(policy, "topic1", "target")
+    for topic in ("topic1", "target.topic1", "source.topic1", "target.source.topic1", "source.target.topic1"):
+        assert not is_cycle(policy, topic, "target")
+        assert policy.format_remote_topic("source", topic) == topic
+    assert not is_cycle(policy, "heartbeats", "target")
+    assert is_cycle(policy, "target.source.heartbeats", "target")
     assert is_cycle(policy, "target.heartbeats", "target")
     assert is_cycle(policy, "source.target.heartbeats", "target")
     assert not is_cycle(policy, "source.heartbeats", "target")

@@ -1,0 +1,153 @@
+"""MirrorMaker 2's `MirrorClient` and `RemoteClusterUtils`, and exact answers where sparkmirror did the copying."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from sparkmirror.client.chains import is_remote, shortest_way, upstream_clusters
+from sparkmirror.client.properties import read_properties
+from sparkmirror.client.reading import KeptLog, S, start
+from sparkmirror.client.refusals import CheckpointsMissing, LedgerMissing
+from sparkmirror.client.standings import CheckpointStandings, LedgerStandings, RemotePosition
+from sparkmirror.clusters import ClusterClient
+from sparkmirror.model import TopicPartition
+from sparkmirror.topology import ReplicationPolicy, ledger_topic
+
+__all__ = ["MirrorClient", "RemoteOffset", "translate_offsets"]
+
+TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteOffset:
+    """Where a group of the source goes on here: the next offset to read, and what the group committed with it."""
+
+    offset: int
+    metadata: str
+
+
+class MirrorClient:
+    """Asks one cluster, usually a target, what was mirrored to it. Writes nothing. For one thread at a time.
+
+    `properties` are those of Java's MirrorClient: `bootstrap.servers`, security keys (also behind `admin.` or `consumer.`),
+    `replication.policy.*`, and `source.cluster.alias` for the policy that keeps names. Others are left alone. A policy of
+    your own is given as `policy`. Raises `ConfigInvalid`; connects at the first question.
+    """
+
+    def __init__(self, properties: Mapping[str, str], *, policy: ReplicationPolicy | None = None) -> None:
+        self._settings, self._policy = read_properties(properties, policy)
+        self._client = ClusterClient(self._settings)
+        self._checkpoints: dict[str, KeptLog[CheckpointStandings]] = {}
+        self._ledgers: dict[str, KeptLog[LedgerStandings]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Drops the connections and what was read; a question after that connects again."""
+        self._client.close()
+        self._checkpoints.clear()
+        self._ledgers.clear()
+
+    @property
+    def policy(self) -> ReplicationPolicy:
+        """How topics are named."""
+        return self._policy
+
+    @property
+    def malformed_records(self) -> int:
+        """How many records of the checkpoints and ledgers read so far were skipped because they are none."""
+        of_checkpoints = sum(log.standings.malformed for log in self._checkpoints.values())
+        return of_checkpoints + sum(log.standings.malformed for log in self._ledgers.values())
+
+    # --- names -------------------------------------------------------------------------------------------------
+
+    def replication_hops(self, alias: str) -> int:
+        """The fewest flows between a cluster and this one, −1 if its heartbeats do not arrive."""
+        return shortest_way(self._policy, self._topics(), alias)
+
+    def heartbeat_topics(self) -> set[str]:
+        """Topics of heartbeats, this cluster's own among them."""
+        return {topic for topic in self._topics() if self._policy.is_heartbeats_topic(topic)}
+
+    def checkpoint_topics(self) -> set[str]:
+        """Topics of checkpoints."""
+        return {topic for topic in self._topics() if self._policy.is_checkpoints_topic(topic)}
+
+    def upstream_clusters(self) -> set[str]:
+        """Every cluster whose heartbeats arrive here, however many hops away."""
+        return upstream_clusters(self._policy, self._topics())
+
+    def remote_topics(self, source: str | None = None) -> set[str]:
+        """Topics that came from elsewhere; with `source` only those that came straight from it."""
+        remote = {topic for topic in self._topics() if is_remote(self._policy, topic)}
+        return remote if source is None else {topic for topic in remote if self._policy.topic_source(topic) == source}
+
+    def _topics(self) -> list[str]:
+        view = self._client.retry(lambda: self._client.view(None))
+        return [topic.name for topic in view.topics.values() if not topic.is_internal]
+
+    # --- positions ---------------------------------------------------------------------------------------------
+
+    def remote_consumer_offsets(
+        self, group: str, source_alias: str, timeout_s: float = TIMEOUT_S
+    ) -> dict[TopicPartition, RemoteOffset]:
+        """Where a group of the source goes on here, by its checkpoints: remote partition to offset and metadata.
+
+        Raises `CheckpointsMissing`, and `DeadlineReached` rather than return a part.
+        """
+        topic = self._policy.checkpoints_topic(source_alias)
+        if topic not in self._checkpoints:
+            self._checkpoints[topic] = KeptLog(topic, CheckpointStandings, CheckpointsMissing)
+        standings = self._read_on(self._checkpoints[topic], timeout_s)
+        return {at: RemoteOffset(found.downstream_offset, found.metadata) for at, found in standings.of(group).items()}
+
+    def translate_exact(
+        self, source_alias: str, positions: Mapping[TopicPartition, int], timeout_s: float = TIMEOUT_S
+    ) -> dict[TopicPartition, RemotePosition]:
+        """Where a reader goes on here, for any position on the source (the next offset to read), by our own ledger.
+
+        A partition of which nothing is known is not in the answer. The first call reads the ledger, later ones only what
+        is new. Raises `LedgerMissing` and `DeadlineReached`.
+        """
+        topic = ledger_topic(source_alias)
+        if topic not in self._ledgers:
+            self._ledgers[topic] = KeptLog(topic, LedgerStandings, LedgerMissing)
+        standings = self._read_on(self._ledgers[topic], timeout_s)
+        found = {partition: standings.position(partition, upstream) for partition, upstream in positions.items()}
+        return {partition: position for partition, position in found.items() if position is not None}
+
+    def _read_on(self, log: KeptLog[S], timeout_s: float) -> S:
+        client, deadline = self._client, time.monotonic() + timeout_s
+        reading = start(lambda: log.read_on(client, deadline))
+        is_in_time = False
+        try:
+            is_in_time = bool(wait([reading], timeout_s).done)
+        finally:
+            if not is_in_time:
+                self._leave_to(reading)
+        if is_in_time:
+            return reading.result()
+        raise log.late(client.alias)
+
+    def _leave_to(self, reading: Future[S]) -> None:
+        """A reader that is late may be at work for a while yet: it keeps client and logs, others are made."""
+        reading.add_done_callback(lambda _, client=self._client: client.close())  # type: ignore[misc]  # a bound default
+        self._client = ClusterClient(self._settings)
+        self._checkpoints, self._ledgers = {}, {}
+
+
+def translate_offsets(
+    properties: Mapping[str, str], source_alias: str, group: str, timeout_s: float = TIMEOUT_S
+) -> dict[TopicPartition, RemoteOffset]:
+    """One question and no client kept: Java's `RemoteClusterUtils.translateOffsets`."""
+    with MirrorClient(properties) as client:
+        return client.remote_consumer_offsets(group, source_alias, timeout_s)

@@ -1,0 +1,74 @@
+"""What is done beside the copying, each at its own interval, on one thread per flow: configs, rights, groups, lag.
+
+Nothing here may hold up the copying or another flow, and nothing fails in silence: a chore that cannot be done shows its
+reason until it can.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sparkmirror.errors import InternalError, SparkmirrorError
+from sparkmirror.pipeline import FlowStatus
+
+__all__ = ["Chore", "Chores"]
+
+PAUSE_S_MAX = 0.2  # so long may pass until it is seen that the flow is over
+# MM2 takes an interval of 0 for "without a pause", which would keep a broker busy with nothing else.
+INTERVAL_S_MIN = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Chore:
+    """`action` returns what it could not do, in sentences; `at_end`: once more when the flow has ended well.
+
+    An interval below 0 means never.
+    """
+
+    name: str
+    interval_s: float
+    action: Callable[[], Sequence[str]]
+    at_end: bool = False
+
+
+class Chores:
+    """The chores of one flow, done while it runs."""
+
+    def __init__(self, status: FlowStatus, chores: Sequence[Chore], *, is_over: Callable[[], bool]) -> None:
+        self._status, self._is_over = status, is_over
+        self._chores = [chore for chore in chores if chore.interval_s >= 0]
+        self._due = dict.fromkeys((chore.name for chore in self._chores), 0.0)
+        self._has_run = False
+
+    def run(self) -> None:
+        """Until the flow is over; what is due at the end is done once more if it had begun and ended well."""
+        while not self._is_over():
+            if self._status.state == "running":
+                self._run_due()
+            time.sleep(self._pause())
+        if self._has_run and self._status.state == "stopped":
+            for chore in self._chores:
+                if chore.at_end:
+                    self._do(chore)
+
+    def _run_due(self) -> None:
+        self._has_run = True
+        for chore in self._chores:
+            if time.monotonic() >= self._due[chore.name] and not self._is_over():
+                self._due[chore.name] = time.monotonic() + max(chore.interval_s, INTERVAL_S_MIN)
+                self._do(chore)
+
+    def _do(self, chore: Chore) -> None:
+        try:
+            trouble = "; ".join(chore.action())
+        except SparkmirrorError as error:
+            trouble = str(error)
+        except Exception as error:  # noqa: BLE001  border of a thread: it must not end in silence
+            trouble = str(InternalError(f"{type(error).__name__}: {error}"))
+        self._status.chores[chore.name] = trouble
+
+    def _pause(self) -> float:
+        due = min(self._due.values(), default=time.monotonic() + PAUSE_S_MAX)
+        return min(max(due - time.monotonic(), INTERVAL_S_MIN), PAUSE_S_MAX)

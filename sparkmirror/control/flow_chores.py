@@ -1,0 +1,55 @@
+"""The chores of one flow: which there are by its settings, with clients of their own so that they hold nobody up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from sparkmirror.clusters import ClusterClient
+from sparkmirror.config import FlowSettings
+from sparkmirror.control.acls import AclSync
+from sparkmirror.control.chores import Chore, Chores
+from sparkmirror.control.configs import ConfigSync
+from sparkmirror.control.group_sync import GroupSync
+from sparkmirror.control.lag_group import LagGroup
+from sparkmirror.pipeline import FlowPlace, FlowStatus
+
+__all__ = ["FlowChores"]
+
+LAG_S = 5.0
+
+
+class FlowChores:
+    """Runs them until the flow is over."""
+
+    def __init__(
+        self, flow: FlowSettings, place: FlowPlace, status: FlowStatus, *, is_over: Callable[[], bool]
+    ) -> None:
+        self._flow, self._place, self._status = flow, place, status
+        self._source, self._target = ClusterClient(flow.source), ClusterClient(flow.target)
+        self._chores = Chores(status, list(self._wanted()), is_over=is_over)
+
+    def run(self) -> None:
+        """Until the flow is over."""
+        try:
+            self._chores.run()
+        finally:
+            for client in (self._source, self._target):
+                client.close()
+
+    def _wanted(self) -> Iterator[Chore]:
+        """In the order in which they are done when several are due."""
+        flow, source, target = self._flow, self._source, self._target
+        if flow.sync_topic_configs_enabled:
+            configs = ConfigSync(flow, self._status, source, target)
+            yield Chore("topic configs", flow.sync_topic_configs_interval_seconds, configs.run)
+        if flow.sync_topic_acls_enabled:
+            acls = AclSync(flow)
+            yield Chore("topic ACLs", flow.sync_topic_acls_interval_seconds, lambda: acls.run(source, target))
+        if flow.emit_checkpoints_enabled:
+            groups = GroupSync(flow, self._place, self._status, source, target)
+            yield Chore("checkpoints", flow.emit_checkpoints_interval_seconds, groups.emit, at_end=True)
+            if flow.sync_group_offsets_enabled:
+                interval = flow.sync_group_offsets_interval_seconds
+                yield Chore("group offsets", interval, groups.commit, at_end=True)
+        if flow.lag_group_enabled:
+            yield Chore("lag group", LAG_S, LagGroup(self._status, source).commit, at_end=True)

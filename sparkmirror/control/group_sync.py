@@ -1,0 +1,280 @@
+"""Consumer groups of one flow: where they stand on the target (checkpoints), and their commits there.
+
+Every round reads the ledger on from where the last one ended, so a translation rests on what is proven and nothing else.
+A group's commits on the target are read and written back to back, group by group: what another reader of that group did
+a moment ago is seen. Between the two requests a member may still join, commit and leave; Kafka has no compare-and-set for
+commits, so that window of milliseconds cannot be closed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sparkmirror.clusters import (
+    LATEST,
+    ClusterClient,
+    Committed,
+    GroupOffsets,
+    append_records,
+    commit_offsets,
+    committed_offsets,
+    list_groups,
+    list_offsets,
+    name_of,
+    read_to_end,
+)
+from sparkmirror.config import FlowSettings
+from sparkmirror.groups import Checkpoints, Copied, SyncHistories, TargetGroup, Translation, offsets_to_write, translate
+from sparkmirror.ledger import PartitionHistory
+from sparkmirror.model import Checkpoint, TopicPartition
+from sparkmirror.offsets import OffsetMap
+from sparkmirror.pipeline import FlowLedger, FlowPlace, FlowStatus, ensure_compacted_topic
+from sparkmirror.topology import group_filter, lag_group, policy_for, topic_filter
+from sparkmirror.wire import (
+    MalformedInternalRecord,
+    decode_checkpoint,
+    decode_checkpoint_key,
+    decode_offset_sync,
+    encode_checkpoint,
+)
+
+__all__ = ["GroupSync"]
+
+SHARE_GROUP = "share"  # these read without committing offsets
+NAMED_MAX = 3  # of positions that one sentence names
+# What a coordinator answers to a commit without a member while the group has members.
+HAS_MEMBERS = frozenset({22, 25, 27, 113})
+RECREATED = ("SOURCE_TOPIC_RECREATED", "TARGET_TOPIC_RECREATED")
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """What a translation was made from; while it stays the same, so does the translation."""
+
+    history: object
+    offset: int
+    metadata: str
+
+
+class GroupSync:
+    """Checkpoints and commits of one flow; `emit` and `commit` are each one round."""
+
+    def __init__(
+        self, flow: FlowSettings, place: FlowPlace, status: FlowStatus, source: ClusterClient, target: ClusterClient
+    ) -> None:
+        self._flow, self._place, self._status = flow, place, status
+        self._source, self._target = source, target
+        self._groups, self._topics = group_filter(flow), topic_filter(flow)
+        self._topic = TopicPartition(policy_for(flow).checkpoints_topic(flow.name.source), 0)
+        self._ledger = FlowLedger(target, place.ledger_topic)
+        self._checkpoints = Checkpoints()
+        self._histories = SyncHistories(only_newest=False)
+        self._syncs_offset = 0
+        self._listed: list[str] = []
+        self._refresh_due = 0.0
+        self._is_loaded = False
+        self._maps: dict[TopicPartition, tuple[object, OffsetMap]] = {}
+        self._marks: dict[tuple[str, TopicPartition], _Mark] = {}
+        self._barred: set[TopicPartition] = set()
+
+    # --- checkpoints -------------------------------------------------------------------------------------------
+
+    def emit(self) -> list[str]:
+        """One round of checkpoints: those that are news are written."""
+        if not self._is_loaded:
+            self._load()
+        self._refresh()
+        self._ledger.read_new()
+        self._read_syncs()
+        now_ms = int(time.time() * 1000)
+        found = committed_offsets(self._source, self._listed)
+        notes = _Unplaced()
+        news: list[Checkpoint] = []
+        marks: dict[tuple[str, TopicPartition], _Mark] = {}
+        for group, offsets in found.items():
+            if offsets.error:
+                notes.refused[group] = offsets.error
+            for checkpoint, mark, partition in self._news_of(group, offsets, notes):
+                if mark is not None:
+                    marks[group, partition] = mark
+                if checkpoint is not None:
+                    news.append(checkpoint)
+        append_records(self._target, self._topic, [encode_checkpoint(checkpoint) for checkpoint in news], now_ms)
+        for checkpoint in news:
+            self._checkpoints.take(checkpoint)
+        self._marks.update(marks)
+        return list(notes.sentences(self._source.alias))
+
+    def _load(self) -> None:
+        """What the checkpoints topic holds, written by MM2 or by us; tombstones and foreign records do no harm (L24)."""
+        factor = self._flow.checkpoints_topic_replication_factor
+        ensure_compacted_topic(self._target, self._topic.topic, 1, factor)
+        for record in read_to_end(self._target, self._topic):
+            if record.key is None:
+                continue
+            try:
+                if record.value is None:
+                    self._checkpoints.forget(*decode_checkpoint_key(record.key))
+                else:
+                    self._checkpoints.take(decode_checkpoint(record.key, record.value))
+            except MalformedInternalRecord:
+                continue  # somebody else's record in MM2's topic says nothing about any group
+        self._is_loaded = True
+
+    def _refresh(self) -> None:
+        """Groups of the source that pass the filter; looked up again at each round that is due."""
+        now = time.monotonic()
+        if self._listed and (not self._flow.refresh_groups_enabled or now < self._refresh_due):
+            return
+        self._refresh_due = now + self._flow.refresh_groups_interval_seconds
+        ours = lag_group(self._flow.name.target)
+        self._listed = [
+            group.name
+            for group in list_groups(self._source)
+            if group.name != ours and group.kind.lower() != SHARE_GROUP and self._groups.wants(group.name)
+        ]
+
+    def _read_syncs(self) -> None:
+        """Offset syncs, MM2's and ours; a tombstone or a foreign record is passed over, not stumbled on (L24, L25)."""
+        syncs = self._source if self._flow.offset_syncs_topic_location == "source" else self._target
+        view = syncs.view([self._place.syncs_topic]).topics.get(self._place.syncs_topic)
+        if view is not None and not view.error:
+            for record in read_to_end(syncs, TopicPartition(self._place.syncs_topic, 0), self._syncs_offset):
+                self._syncs_offset = record.offset + 1
+                if record.key is None or record.value is None:
+                    continue
+                try:
+                    self._histories.take(decode_offset_sync(record.key, record.value))
+                except MalformedInternalRecord:
+                    continue
+        self._histories.is_read_to_end = True
+
+    def _news_of(
+        self, group: str, offsets: GroupOffsets, notes: _Unplaced
+    ) -> Iterator[tuple[Checkpoint | None, _Mark | None, TopicPartition]]:
+        for partition, committed in offsets.committed.items():
+            history = self._ledger.view.partitions.get(partition)
+            if committed is None or not self._topics.wants(partition.topic):
+                continue
+            newest = history.newest if history is not None else None
+            if history is None or newest is None or self._is_barred(partition, newest.target_topic):
+                continue
+            mark = _Mark(_fingerprint(history), committed.offset, committed.metadata)
+            if self._marks.get((group, partition)) == mark:
+                continue
+            end = history.position()
+            found = translate(committed.offset, Copied(end, self._map(partition, history), self._histories.of(partition)))
+            if found is None or found.missing:
+                notes.add(group, partition, committed.offset, found)
+            if found is None:
+                continue
+            remote = TopicPartition(newest.target_topic, partition.partition)
+            checkpoint = Checkpoint(group, remote, committed.offset, found.downstream, committed.metadata)
+            copied_to = None if end is None else end.downstream
+            is_news = self._checkpoints.is_news(checkpoint, copied_to=copied_to)
+            yield checkpoint if is_news else None, None if found.missing else mark, partition
+
+    def _is_barred(self, partition: TopicPartition, remote: str) -> bool:
+        """A topic that was deleted and created again: its old offsets name other records now (G9)."""
+        status = self._status.partitions.get(partition)
+        is_barred = status is not None and status.state == "stopped" and status.code in RECREATED
+        place = TopicPartition(remote, partition.partition)
+        (self._barred.add if is_barred else self._barred.discard)(place)
+        return is_barred
+
+    def _map(self, partition: TopicPartition, history: PartitionHistory) -> OffsetMap:
+        fingerprint = _fingerprint(history)
+        known = self._maps.get(partition)
+        if known is None or known[0] != fingerprint:
+            known = self._maps[partition] = (fingerprint, OffsetMap(history.runs()))
+        return known[1]
+
+    # --- commits -----------------------------------------------------------------------------------------------
+
+    def commit(self) -> list[str]:
+        """One round of commits: every group without members is brought to its checkpoints, never back."""
+        listed = set(self._listed)
+        groups = [group for group in self._checkpoints.groups() if group in listed]
+        notes: list[str] = []
+        for group, offsets in committed_offsets(self._target, groups).items():
+            if not offsets.error and self._wanted(group, offsets):
+                notes += self._commit(group)
+            elif offsets.error:
+                notes.append(f"group {group} on {self._target.alias} cannot be read: {name_of(offsets.error)}")
+        return notes
+
+    def _wanted(self, group: str, offsets: GroupOffsets) -> dict[TopicPartition, Checkpoint]:
+        checkpoints = self._checkpoints.of(group)
+        committed = {p: None if c is None else c.offset for p, c in offsets.committed.items()}
+        rewound = self._checkpoints.rewound(group)
+        for partition in rewound:
+            if partition in checkpoints and committed.get(partition) == checkpoints[partition].downstream_offset:
+                self._checkpoints.is_followed(group, partition)
+        may_go_back = rewound if self._flow.sync_group_offsets_rewind else frozenset()
+        usable = [c for p, c in checkpoints.items() if p not in self._barred]
+        return offsets_to_write(usable, TargetGroup(False, committed), rewound=may_go_back | self._lost(usable, committed))
+
+    def _lost(self, checkpoints: list[Checkpoint], committed: Mapping[TopicPartition, int | None]) -> set[TopicPartition]:
+        """Partitions whose commit lies past the target's end: the target lost records, and the group would be reset (G8)."""
+        ahead = {
+            c.partition: found
+            for c in checkpoints
+            if (found := committed.get(c.partition)) is not None and found > c.downstream_offset
+        }
+        if not ahead:
+            return set()
+        view = self._target.view({partition.topic for partition in ahead})
+        ends = list_offsets(self._target, [p for p in ahead if view.leader(p) is not None], timestamp=LATEST)
+        return {partition for partition, (end, _) in ends.items() if ahead[partition] > end}
+
+    def _commit(self, group: str) -> list[str]:
+        """Read again and written at once, so that nothing older than a moment is written over (L7)."""
+        seen = committed_offsets(self._target, [group])[group]
+        wanted = {} if seen.error else self._wanted(group, seen)
+        if not wanted:
+            return []
+        commits = {p: Committed(c.downstream_offset, c.metadata) for p, c in wanted.items()}
+        codes = commit_offsets(self._target, group, commits)
+        if HAS_MEMBERS & set(codes.values()):
+            return []  # it is being read from there: its own commits count
+        refused = {p: code for p, code in codes.items() if code}
+        if not refused:
+            return []
+        place, code = min(refused.items(), key=lambda item: str(item[0]))
+        return [f"group {group} on {self._target.alias}: commit for {place} refused: {name_of(code)}"]
+
+
+class _Unplaced:
+    """Positions that have no counterpart, told in few sentences however many there are."""
+
+    def __init__(self) -> None:
+        self.refused: dict[str, int] = {}
+        self._unknown: list[str] = []
+        self._missing: list[str] = []
+
+    def add(self, group: str, partition: TopicPartition, offset: int, found: Translation | None) -> None:
+        """One position; `found` if there is a place for it, but not all of its records."""
+        if found is None:
+            self._unknown.append(f"{group} at {partition} offset {offset}")
+        else:
+            self._missing.append(f"{group} at {partition}: the {found.missing} offsets from {offset} on were never copied")
+
+    def sentences(self, alias: str) -> Iterator[str]:
+        """At most one for each kind."""
+        if self._unknown:
+            yield f"no checkpoint for positions from before everything known: {_some(self._unknown)}"
+        if self._missing:
+            yield f"groups will not find all records on the target: {_some(self._missing)}"
+        if self.refused:
+            yield f"groups cannot be read on {alias}: " + _some([f"{g} ({name_of(c)})" for g, c in self.refused.items()])
+
+
+def _some(items: list[str]) -> str:
+    rest = len(items) - NAMED_MAX
+    return "; ".join(sorted(items)[:NAMED_MAX]) + (f"; and {rest} more" if rest > 0 else "")
+
+
+def _fingerprint(history: PartitionHistory) -> object:
+    return len(history.opens), len(history.blocks), history.position(), tuple(history.voids.items())

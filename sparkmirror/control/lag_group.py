@@ -1,0 +1,53 @@
+"""The mirror's own position as a consumer group on the source, so that any lag tool shows how far behind it is.
+
+It is a picture, not a state: nothing is ever read back from it.
+"""
+
+from __future__ import annotations
+
+import time
+
+from sparkmirror.clusters import ClusterClient, Committed, commit_offsets, name_of
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline import FlowStatus
+from sparkmirror.topology import lag_group
+
+__all__ = ["LagGroup"]
+
+# Offsets of a group without members expire (7 days by default): all are committed again long before.
+AGAIN_S = 3600.0
+NO_RIGHTS = frozenset({29, 30, 31})
+GONE = frozenset({3, 100})
+
+
+class LagGroup:
+    """Commits where the copy is proven up to."""
+
+    def __init__(self, status: FlowStatus, source: ClusterClient) -> None:
+        self._status, self._source = status, source
+        self._group = lag_group(status.name.target)
+        self._committed: dict[TopicPartition, int] = {}
+        self._again_due = time.monotonic() + AGAIN_S
+        self._is_off = False
+
+    def commit(self) -> list[str]:
+        """One round: what moved since the last one."""
+        if self._is_off:
+            return []
+        if time.monotonic() > self._again_due:
+            self._committed.clear()
+            self._again_due = time.monotonic() + AGAIN_S
+        now = {p.partition: p.next_upstream for p in list(self._status.partitions.values()) if p.source_end >= 0}
+        moved = {p: offset for p, offset in now.items() if self._committed.get(p) != offset}
+        if not moved:
+            return []
+        codes = commit_offsets(self._source, self._group, {p: Committed(offset, "") for p, offset in moved.items()})
+        self._committed |= {p: moved[p] for p, code in codes.items() if not code}
+        failed = {p: code for p, code in codes.items() if code and code not in GONE}
+        if NO_RIGHTS & set(failed.values()):
+            self._is_off = True  # many sources may only be read; the mirror's lag is in its own output too
+            return []
+        if failed:
+            place, code = next(iter(failed.items()))
+            return [f"group {self._group} on {self._source.alias}: commit for {place} refused: {name_of(code)}"]
+        return []

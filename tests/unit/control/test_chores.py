@@ -1,0 +1,104 @@
+"""Chores: done when due, shown when they cannot be done, once more at a good end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from sparkmirror.control.chores import Chore, Chores
+from sparkmirror.errors import ClusterUnreachable
+from sparkmirror.model import FlowName
+from sparkmirror.pipeline import FlowStatus
+
+
+class Runner:
+    """Chores on a thread, as a flow runs them."""
+
+    def __init__(self, *chores: Chore, state: str = "running") -> None:
+        self.status = FlowStatus(FlowName("A", "B"), state=state)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=Chores(self.status, chores, is_over=self._over.is_set).run)
+        self._thread.start()
+
+    def end(self, state: str = "stopped") -> None:
+        """The flow ends."""
+        self.status.state = state
+        self._over.set()
+        self._thread.join(5)
+        assert not self._thread.is_alive()
+
+
+def counting(answers: Sequence[Sequence[str] | Exception] = ()) -> tuple[list[float], Callable[[], Sequence[str]]]:
+    """An action that notes when it was called and answers one after the other."""
+    calls: list[float] = []
+
+    def action() -> Sequence[str]:
+        calls.append(time.monotonic())
+        answer = answers[len(calls) - 1] if len(calls) <= len(answers) else ()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return calls, action
+
+
+def await_calls(calls: list[float], count: int) -> None:
+    deadline = time.monotonic() + 5
+    while len(calls) < count:
+        assert time.monotonic() < deadline, f"{len(calls)} calls, wanted {count}"
+        time.sleep(0.01)
+
+
+def test_each_is_done_at_once_and_then_at_its_interval() -> None:
+    often, seldom = counting(), counting()
+    runner = Runner(Chore("often", 0.1, often[1]), Chore("seldom", 600, seldom[1]))
+    await_calls(often[0], 4)
+    runner.end()
+    assert len(seldom[0]) == 1
+    assert min(b - a for a, b in zip(often[0], often[0][1:], strict=False)) >= 0.09
+
+
+def test_a_negative_interval_means_never() -> None:
+    calls, action = counting()
+    runner = Runner(Chore("never", -1, action, at_end=True))
+    time.sleep(0.3)
+    runner.end()
+    assert calls == []
+
+
+def test_what_cannot_be_done_is_shown_until_it_can() -> None:
+    calls, action = counting([ClusterUnreachable("gone", hint="look"), ["half of it"], RuntimeError("odd")])
+    runner = Runner(Chore("work", 0.3, action))
+    await_calls(calls, 1)
+    time.sleep(0.1)
+    assert runner.status.chores["work"] == "gone (look)"
+    await_calls(calls, 2)
+    time.sleep(0.1)
+    assert runner.status.chores["work"] == "half of it"
+    await_calls(calls, 3)
+    time.sleep(0.1)
+    assert runner.status.chores["work"] == "RuntimeError: odd"
+    await_calls(calls, 4)
+    time.sleep(0.1)
+    assert runner.status.chores["work"] == ""
+    runner.end()
+
+
+@pytest.mark.parametrize(("state", "extra"), [("stopped", 1), ("failed", 0)])
+def test_a_good_end_is_the_last_occasion(state: str, extra: int) -> None:
+    calls, action = counting()
+    runner = Runner(Chore("last", 600, action, at_end=True))
+    await_calls(calls, 1)
+    runner.end(state)
+    assert len(calls) == 1 + extra
+
+
+def test_a_flow_that_never_ran_has_no_chores() -> None:
+    calls, action = counting()
+    runner = Runner(Chore("last", 0.1, action, at_end=True), state="waiting")
+    time.sleep(0.3)
+    runner.end("stopped")
+    assert calls == []
