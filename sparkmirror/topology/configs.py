@@ -19,12 +19,11 @@ class ConfigRules:
     """The rules of one flow."""
 
     wanted: ConfigPropertyFilter
-    copies_defaults: bool
 
     @classmethod
     def of(cls, flow: FlowSettings) -> ConfigRules:
         """By `config.properties.exclude`, `config.property.filter.class` and `use.defaults.from`."""
-        return cls(config_property_filter(flow), flow.use_defaults_from == "source")
+        return cls(config_property_filter(flow))
 
     def concerns(self, entry: ConfigEntry) -> bool:
         """Whether the setting is the flow's business at all; the target's value of any other is left alone."""
@@ -33,7 +32,8 @@ class ConfigRules:
 
     def copies(self, entry: ConfigEntry) -> bool:
         """Whether the target gets the value; if not, it gets its own default."""
-        return entry.value is not None and (entry.source != DEFAULT_CONFIG or self.copies_defaults)
+        is_default = entry.source == DEFAULT_CONFIG
+        return entry.value is not None and (not is_default or self.wanted.wants_source_default(entry.name))
 
 
 def creation_configs(rules: ConfigRules, entries: Iterable[ConfigEntry]) -> dict[str, str]:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from sparkmirror.config import load, parse
+from sparkmirror.control import Mirror, RunOptions, make_plan
 from sparkmirror.errors import ConfigInvalid, CustomClassFailed
-from sparkmirror.model import FlowName
+from sparkmirror.model import ConfigEntry, FlowName
 from sparkmirror.topology import (
     DefaultReplicationPolicy,
     config_property_filter,
@@ -18,6 +19,7 @@ from sparkmirror.topology import (
     select_topics,
     topic_filter,
 )
+from sparkmirror.topology.configs import ConfigRules, creation_configs
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "custom-policy-4.3.1.json").read_text())
 DOCS = Path(__file__).parents[3] / "docs"
@@ -320,6 +322,17 @@ def test_config_filter_without_a_word_on_defaults_follows_the_file(written):
     assert config_property_filter(parse(HEAD, "f", {}).flow(AB)).wants_source_default("a") is False
 
 
+def test_config_filter_decides_about_each_default_of_the_source(written):
+    code = (
+        "class Configs:\n"
+        "    def should_replicate_config_property(self, name): return name != 'c'\n"
+        "    def should_replicate_source_default(self, name): return name == 'a'\n"
+    )
+    flow = written(code, "config.property.filter.class = MODULE:Configs\n").flow(AB)
+    entries = [ConfigEntry(name, "1", 5, is_read_only=False, is_sensitive=False) for name in "abc"]
+    assert creation_configs(ConfigRules.of(flow), entries) == {"a": "1"}
+
+
 @pytest.mark.parametrize("text", ["mine.py:Policy", "mine", "a:b:C", ":C", "a:", "com.example.Custom", "a b:C", "-a:C"])
 def test_text_that_names_no_python_class_is_refused_with_what_to_write(text):
     with pytest.raises(ConfigInvalid) as invalid:
@@ -342,3 +355,11 @@ def test_is_cycle_asks_no_further_where_a_policy_tells_no_upstream_topic():
 
     assert not is_cycle(Nameless(), "B.t", "C")
     assert is_cycle(Nameless(), "C.t", "C")
+
+
+@pytest.mark.parametrize("start", [make_plan, lambda settings: Mirror(settings, RunOptions())], ids=["plan", "run"])
+def test_plan_and_run_refuse_a_wrong_class_before_they_ask_a_cluster(written, start):
+    settings = written("class Policy: pass", "replication.policy.class = MODULE:Policy\n")
+    with pytest.raises(ConfigInvalid, match="without format_remote_topic") as invalid:
+        start(settings)
+    assert invalid.value.exit_status == 2
