@@ -97,6 +97,7 @@ def run(
     once: bool = False,
     targets: collections.abc.Collection[str] | None = None,
     take_over: bool = False,
+    standby: bool = False,
     master: str = "local[*]",
     conf: collections.abc.Mapping[str, str] | None = None,
 ) -> list[FlowStatus]:
@@ -107,4 +108,4 @@ def run(
     """
     from sparkmirror.control import RunOptions, run_flows
 
-    return run_flows(settings, RunOptions(once, targets, take_over, master, dict(conf or {})))
+    return run_flows(settings, RunOptions(once, targets, take_over, standby, master, dict(conf or {})))

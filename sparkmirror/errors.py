@@ -14,6 +14,7 @@ SparkmirrorError
 │   ├── BrokerTooOld                the broker lacks an API that copying needs
 │   └── ConnectionLost              a connection ended in mid-talk; what was in flight is unknown
 ├── ReplicationError            a promise about the copy is at stake; one partition stops
+│   ├── NoStartingPoint             no position is known and the file forbids to choose one
 │   ├── CorruptBatch                bytes that are no valid record batch
 │   ├── RecordTooLarge              one record is larger than the target accepts
 │   ├── SourceOffsetLost            the source deleted records before they were copied
@@ -47,6 +48,7 @@ __all__ = [
     "FlowOwnedByAnother",
     "InternalError",
     "NoFlowEnabled",
+    "NoStartingPoint",
     "OrderBroken",
     "OwnershipError",
     "RecordTooLarge",
@@ -163,6 +165,12 @@ class ReplicationError(SparkmirrorError):
     """A promise about the copy is at stake; the partition stops."""
 
     code, exit_status, http_status = "REPLICATION", 4, 409
+
+
+class NoStartingPoint(ReplicationError):
+    """No position is known and the file forbids to choose one."""
+
+    code = "NO_STARTING_POINT"
 
 
 class CorruptBatch(ReplicationError):

@@ -53,6 +53,7 @@ def run(
     once: Annotated[bool, typer.Option("--once", help="Stop at the end offsets seen at the start.")] = False,
     clusters: Annotated[list[str] | None, typer.Option(help=CLUSTERS_HELP, metavar="ALIAS")] = None,
     take_over: Annotated[bool, typer.Option("--take-over", help="Take the flow from an owner that is alive.")] = False,
+    standby: Annotated[bool, typer.Option("--standby", help="Wait while another process owns a flow, then go on.")] = False,
     master: Annotated[str, typer.Option(help="Spark master.")] = "local[*]",
     conf: Annotated[list[str] | None, typer.Option(help="A Spark setting; may be repeated.", metavar="K=V")] = None,
 ) -> None:
@@ -64,7 +65,9 @@ def run(
     stopped and 130 interrupted before the end; 5 another process owns the flow.
     """
     settings = load(file)
-    options = RunOptions(once, clusters, take_over, master, settings_of(conf or []))
+    if standby and take_over:
+        raise typer.BadParameter("waits for the owner, --take-over does not; give one of them", param_hint="--standby")
+    options = RunOptions(once, clusters, take_over, standby, master, settings_of(conf or []))
     mirror = Mirror(settings, options)
     view = view_for(Console())
     for warning in settings.warnings:

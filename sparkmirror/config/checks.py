@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from sparkmirror.config.custom_classes import CUSTOM_METHODS, is_class_reference, signatures
 from sparkmirror.config.java_regex import RegexRefused, compile_list
 from sparkmirror.config.keys import BYTE_ARRAY_CONVERTER, MIRROR, Key, Kind
-from sparkmirror.config.parsing import Value, ValueRefused, parse_servers, parse_value, shown, split_list
+from sparkmirror.config.parsing import Value, ValueRefused, parse_reset, parse_servers, parse_value, shown, split_list
 from sparkmirror.config.values import FlowSettings
 
 __all__ = ["alias_problem", "flow_problems", "flow_warnings", "value_problem", "value_warnings"]
 
 ALIAS_CHARACTERS_MAX = 200
+_KEY_CHARACTERS = re.compile(r"[^\s=:#!\\][^\s=:\\]*\Z")
 _NAME_CHARACTERS = re.compile(r"[a-zA-Z0-9._-]+\Z")
 _TRAILING_COMMENT = re.compile(r"\s#")
 _GLOB = re.compile(r"[A-Za-z0-9_-]\*\Z")
@@ -40,14 +41,31 @@ UNTRIMMED = (
 
 
 def alias_problem(alias: str) -> str:
-    """Why `alias` cannot name a cluster, or nothing. It becomes a part of topic names, so it must be legal there."""
+    """Why `alias` cannot name a cluster, or nothing. Whether it can be a part of topic names is a matter of the flows."""
     if not alias:
         return "expected aliases separated by commas, found an empty one"
     if len(alias) > ALIAS_CHARACTERS_MAX:
         return f"expected an alias of at most {ALIAS_CHARACTERS_MAX} characters, found {len(alias)}"
-    if not _NAME_CHARACTERS.match(alias) or alias in (".", "..") or ".." in alias:
-        return f"expected an alias of letters, digits, `.`, `_` and `-`, without `..`, found {shown(alias)}"
+    if not _KEY_CHARACTERS.match(alias) or "->" in alias:
+        return f"expected an alias that can begin a key, without blanks, `=`, `:` and `->`, found {shown(alias)}"
     return ""
+
+
+def _is_topic_text(alias: str) -> bool:
+    return bool(_NAME_CHARACTERS.match(alias)) and alias not in (".", "..") and ".." not in alias
+
+
+def _alias_problems(flow: FlowSettings) -> Iterator[str]:
+    """Aliases that would make topic names which no broker accepts."""
+    legal = "expected an alias of letters, digits, `.`, `_` and `-`, without `..`, found"
+    if not _is_topic_text(flow.name.source):
+        yield f"{flow.name}: topics on the target are named after their source: {legal} {shown(flow.name.source)}"
+    is_on_source = flow.offset_syncs_topic_location == "source" and flow.emit_offset_syncs_enabled
+    if is_on_source and not _is_topic_text(flow.name.target):
+        yield (
+            f"{flow.name}: the topic of offset syncs on the source is named after the target: {legal} "
+            f"{shown(flow.name.target)}; or write offset-syncs.topic.location = target"
+        )
 
 
 def value_problem(key: Key, text: str, written: str) -> str:
@@ -72,8 +90,6 @@ def value_warnings(key: Key, text: str, written: str) -> Iterator[str]:
     """What is odd about a value that can be used; `written` is what the file holds, with its `${…}` in place."""
     if key.unused and (key.default is None or parse_value(key, text) != parse_value(key, key.default)):
         yield f"has no effect: {key.unused}"
-    if key.name == "auto.offset.reset" and text.strip() not in ("earliest", "latest"):
-        yield "is taken for earliest; a partition whose records the source deleted stops, whatever is written here"
     if written != written.rstrip() and key.name in UNTRIMMED:
         yield "blanks after the value are part of it" + (
             "; MirrorMaker 2 takes it for false when it decides which flows exist" if key.kind is Kind.BOOLEAN else ""
@@ -90,6 +106,7 @@ def flow_problems(flows: Sequence[FlowSettings]) -> Iterator[str]:
     """What is wrong with flows that are each right alone."""
     enabled = [flow for flow in flows if flow.enabled]
     for flow in enabled:
+        yield from _alias_problems(flow)
         back = _reverse(flow, enabled)
         if back is None:
             continue
@@ -224,8 +241,7 @@ def _refuse_no_copies(key: Key, value: Value, text: str) -> None:
 
 
 def _check_offset_reset(key: Key, value: Value, text: str) -> None:
-    if value not in ("earliest", "latest", "none") and not str(value).startswith("by_duration:"):
-        raise ValueRefused("earliest, latest, none or by_duration:…")
+    parse_reset(str(value))
 
 
 _Check = Callable[[Key, Value, str], None]

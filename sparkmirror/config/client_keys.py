@@ -164,7 +164,7 @@ _CONSUMER = [
     Key("auto.commit.interval.ms", INT, "5000", "pause between two commits", _CLI, low=0, ignored=GROUP),
     Key("auto.offset.reset", STRING, "latest", "where to begin without a position", _CLI,
         our_default="earliest",
-        differs="none and by_duration are taken for earliest; a partition whose records the source deleted stops"),
+        differs="none stops a partition of which nothing is known; records that the source deleted too early stop it too"),
     Key("check.crcs", BOOLEAN, "true", "check the CRC of fetched batches", _CLI,
         unused="the CRC of every batch is checked"),
     Key("client.rack", STRING, "", "rack of this client, to read from near replicas", _CLI,

@@ -7,11 +7,21 @@ import re
 
 from sparkmirror.config.keys import Key, Kind
 
-__all__ = ["Value", "ValueRefused", "is_exactly_true", "parse_servers", "parse_value", "shown", "split_list"]
+__all__ = [
+    "Value",
+    "ValueRefused",
+    "is_exactly_true",
+    "parse_reset",
+    "parse_servers",
+    "parse_value",
+    "shown",
+    "split_list",
+]
 
 Value = bool | int | float | str | tuple[str, ...]
 
 SHOWN_CHARACTERS_MAX = 80
+_DURATION = re.compile(r"P(?:(\d{1,6})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:\.\d{1,9})?)S)?)?\Z")
 _WHOLE = re.compile(r"[+-]?[0-9]+\Z")
 _LIMITS = {Kind.SHORT: 2**15, Kind.INT: 2**31, Kind.LONG: 2**63}
 # More digits than any limit has; int() of a very long text is slow and refused by Python itself.
@@ -67,6 +77,17 @@ def parse_servers(text: str) -> tuple[tuple[str, int], ...]:
     if not servers:
         raise ValueRefused("at least one host:port")
     return tuple(servers)
+
+
+def parse_reset(text: str) -> float | str:
+    """`auto.offset.reset`: one of its words, or for `by_duration:PT1H` the seconds to look back; raises `ValueRefused`."""
+    if text in ("earliest", "latest", "none"):
+        return text
+    match = _DURATION.match(text.removeprefix("by_duration:")) if text.startswith("by_duration:") else None
+    if match is None or not any(match.groups()):
+        raise ValueRefused("earliest, latest, none or by_duration: with an ISO 8601 duration such as PT1H or P2DT30M")
+    days, hours, minutes, seconds = (float(group or 0) for group in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def shown(text: str) -> str:

@@ -24,13 +24,14 @@ INTERVAL_S_MIN = 0.05
 class Chore:
     """`action` returns what it could not do, in sentences; `at_end`: once more when the flow has ended well.
 
-    An interval below 0 means never.
+    An interval below 0 means never. When what `watched` returns has changed, it is due at once.
     """
 
     name: str
     interval_s: float
     action: Callable[[], Sequence[str]]
     at_end: bool = False
+    watched: Callable[[], object] = lambda: None
 
 
 class Chores:
@@ -40,6 +41,7 @@ class Chores:
         self._status, self._is_over = status, is_over
         self._chores = [chore for chore in chores if chore.interval_s >= 0]
         self._due = dict.fromkeys((chore.name for chore in self._chores), 0.0)
+        self._seen: dict[str, object] = {}
         self._has_run = False
 
     def run(self) -> None:
@@ -56,7 +58,10 @@ class Chores:
     def _run_due(self) -> None:
         self._has_run = True
         for chore in self._chores:
-            if time.monotonic() >= self._due[chore.name] and not self._is_over():
+            seen = chore.watched()
+            is_due = time.monotonic() >= self._due[chore.name] or seen != self._seen.get(chore.name)
+            if is_due and not self._is_over():
+                self._seen[chore.name] = seen
                 self._due[chore.name] = time.monotonic() + max(chore.interval_s, INTERVAL_S_MIN)
                 self._do(chore)
 

@@ -44,7 +44,8 @@ class FlowChores:
             yield Chore("topic configs", flow.sync_topic_configs_interval_seconds, configs.run)
         if flow.sync_topic_acls_enabled:
             acls = AclSync(flow)
-            yield Chore("topic ACLs", flow.sync_topic_acls_interval_seconds, lambda: acls.run(source, target))
+            interval = flow.sync_topic_acls_interval_seconds
+            yield Chore("topic ACLs", interval, lambda: acls.run(source, target), watched=self._topics)
         if flow.emit_checkpoints_enabled:
             groups = GroupSync(flow, self._place, self._status, source, target)
             yield Chore("checkpoints", flow.emit_checkpoints_interval_seconds, groups.emit, at_end=True)
@@ -53,3 +54,7 @@ class FlowChores:
                 yield Chore("group offsets", interval, groups.commit, at_end=True)
         if flow.lag_group_enabled:
             yield Chore("lag group", LAG_S, LagGroup(self._status, source).commit, at_end=True)
+
+    def _topics(self) -> frozenset[str]:
+        """A new topic gets its rights soon after its creation, not an interval later."""
+        return frozenset(self._status.remotes)

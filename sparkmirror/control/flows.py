@@ -32,6 +32,7 @@ class RunOptions:
     once: bool = False
     targets: Collection[str] | None = None
     take_over: bool = False
+    standby: bool = False
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
 
@@ -119,6 +120,7 @@ class Mirror:
             slots=slots,
             once=self._options.once,
             take_over=self._options.take_over,
+            standby=self._options.standby,
         )
 
     @property

@@ -26,7 +26,16 @@ from sparkmirror.clusters import (
     read_to_end,
 )
 from sparkmirror.config import FlowSettings
-from sparkmirror.groups import Checkpoints, Copied, SyncHistories, TargetGroup, Translation, offsets_to_write, translate
+from sparkmirror.groups import (
+    Basis,
+    Checkpoints,
+    Copied,
+    SyncHistories,
+    TargetGroup,
+    Translation,
+    offsets_to_write,
+    translate,
+)
 from sparkmirror.ledger import PartitionHistory
 from sparkmirror.model import Checkpoint, TopicPartition
 from sparkmirror.offsets import OffsetMap
@@ -166,7 +175,8 @@ class GroupSync:
                 continue
             end = history.position()
             found = translate(committed.offset, Copied(end, self._map(partition, history), self._histories.of(partition)))
-            if found is None or found.missing:
+            is_plain = found is not None and found.basis in (Basis.EXACT, Basis.BEYOND)
+            if not is_plain:
                 notes.add(group, partition, committed.offset, found)
             if found is None:
                 continue
@@ -174,7 +184,7 @@ class GroupSync:
             checkpoint = Checkpoint(group, remote, committed.offset, found.downstream, committed.metadata)
             copied_to = None if end is None else end.downstream
             is_news = self._checkpoints.is_news(checkpoint, copied_to=copied_to)
-            yield checkpoint if is_news else None, None if found.missing else mark, partition
+            yield checkpoint if is_news else None, mark if is_plain else None, partition
 
     def _is_barred(self, partition: TopicPartition, remote: str) -> bool:
         """A topic that was deleted and created again: its old offsets name other records now (G9)."""
@@ -253,11 +263,14 @@ class _Unplaced:
         self.refused: dict[str, int] = {}
         self._unknown: list[str] = []
         self._missing: list[str] = []
+        self._rough: list[str] = []
 
     def add(self, group: str, partition: TopicPartition, offset: int, found: Translation | None) -> None:
-        """One position; `found` if there is a place for it, but not all of its records."""
+        """One position that is not translated by our own map."""
         if found is None:
             self._unknown.append(f"{group} at {partition} offset {offset}")
+        elif found.basis is Basis.MM2_SYNCS:
+            self._rough.append(f"{group} at {partition}")
         else:
             self._missing.append(f"{group} at {partition}: the {found.missing} offsets from {offset} on were never copied")
 
@@ -267,6 +280,8 @@ class _Unplaced:
             yield f"no checkpoint for positions from before everything known: {_some(self._unknown)}"
         if self._missing:
             yield f"groups will not find all records on the target: {_some(self._missing)}"
+        if self._rough:
+            yield f"translated by MM2's offset syncs, so that records may be read again: {_some(self._rough)}"
         if self.refused:
             yield f"groups cannot be read on {alias}: " + _some([f"{g} ({name_of(c)})" for g, c in self.refused.items()])
 

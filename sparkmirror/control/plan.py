@@ -338,9 +338,9 @@ def _offset_and_basis(found: Found, partition: TopicPartition, remote: TopicPart
         return (stored + 1 if stored is not None else sync.upstream_offset if sync is not None else 0), "mm2"
     if position is not None and history is not None:
         return position.upstream, "ledger" if history.is_closed else "ledger, to be recovered"
-    is_latest = found.flow.consumer.get("auto.offset.reset", "earliest") == "latest"
-    known = found.log_ends if is_latest else found.log_starts
-    return known.get(partition), "latest" if is_latest else "earliest"
+    reset = found.flow.consumer.get("auto.offset.reset", "earliest")
+    known = {"latest": found.log_ends, "earliest": found.log_starts}.get(reset, {})
+    return known.get(partition), reset
 
 
 def _internal_topics(found: Found) -> tuple[InternalTopic, ...]:
@@ -351,6 +351,10 @@ def _internal_topics(found: Found) -> tuple[InternalTopic, ...]:
         (ledger_topic(flow.name.source), False, 1, factor),
         (flow.offset_storage_topic, False, flow.offset_storage_partitions, factor),
     ]
+    if flow.emit_checkpoints_enabled:
+        topic = policy_for(flow).checkpoints_topic(flow.name.source)
+        wanted.append((topic, False, 1, flow.checkpoints_topic_replication_factor))
+    wanted.append((policy_for(flow).heartbeats_topic, False, 1, flow.heartbeats_topic_replication_factor))
     if flow.emit_offset_syncs_enabled:
         wanted.append((_syncs_topic(flow), is_on_source, 1, flow.offset_syncs_topic_replication_factor))
     return tuple(

@@ -124,7 +124,8 @@ class Conductor:
         ensure_compacted_topic(context.target, place.ledger_topic, 1, factor)
         ensure_compacted_topic(context.target, place.offsets_topic, flow.offset_storage_partitions, factor)
         self.status.state = "taking ownership"
-        context.ownership = self._own()
+        context.ownership = self._own_or_stand_by()
+        self.status.reason = ""
         self._recorder = self._make_recorder()
         self._placing.look()
         self.status.state = "recovering"
@@ -168,6 +169,18 @@ class Conductor:
 
     # --- ownership ---------------------------------------------------------------------------------------------
 
+    def _own_or_stand_by(self) -> Ownership:
+        """Ours now, or as soon as its owner has let go or died, if this process is there to wait for that."""
+        while True:
+            try:
+                return self._own()
+            except FlowOwnedByAnother as error:
+                if not self._context.place.standby:
+                    raise
+                self.status.state, self.status.reason = "standby", error.message
+                if self._stop.wait(WAIT_S):
+                    raise _Interrupted from error
+
     def _own(self) -> Ownership:
         context = self._context
         asking = take_ownership(self._process.name, force=context.place.take_over)
@@ -184,9 +197,9 @@ class Conductor:
                 case AskLedger():
                     answer = context.ledger.read_all()
                 case AskIsGone(owner, watch_s):
-                    self.status.reason = f"is {owner.name} alive?"
+                    if self.status.state != "standby":
+                        self.status.reason = f"is {owner.name} alive?"
                     answer = self._process.is_dead(owner.name) or not self._sees_beat(owner.beat, watch_s)
-                    self.status.reason = ""
                 case AskProducer(held):
                     answer = context.raise_epoch(held)
                 case AskAppend(records):

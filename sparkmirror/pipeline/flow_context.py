@@ -32,6 +32,7 @@ class FlowPlace:
     slots: int
     once: bool
     take_over: bool
+    standby: bool = False
 
 
 @dataclass(slots=True)

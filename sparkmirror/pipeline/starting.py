@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from sparkmirror.clusters import EARLIEST, LATEST, list_offsets
+from sparkmirror.config.parsing import parse_reset
+from sparkmirror.errors import NoStartingPoint
 from sparkmirror.ledger import Position, Ready
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.flow_context import FlowContext
@@ -67,11 +70,30 @@ class StartingPoints:
         return is_later and target_end > ready.position.downstream
 
     def _fresh(self, partitions: list[TopicPartition], ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, Ready]:
+        """By `auto.offset.reset`; `none` stops partitions of which nothing is known."""
+        reset = parse_reset(self._context.flow.consumer.get("auto.offset.reset", "earliest"))
+        if reset == "none":
+            for partition in partitions:
+                self._context.stop_partition(
+                    partition,
+                    NoStartingPoint(
+                        f"{partition}: no position is known and auto.offset.reset is none",
+                        hint=f"write {self._context.flow.name.source}.consumer.auto.offset.reset = earliest or latest",
+                    ),
+                )
+            return {}
+        if isinstance(reset, float):
+            starts = self._starts(partitions, int(time.time() * 1000 - reset * 1000))
+            none_since = [partition for partition, offset in starts.items() if offset < 0]
+            starts |= self._starts(none_since, LATEST)
+        else:
+            starts = self._starts(partitions, LATEST if reset == "latest" else EARLIEST)
+        return {p: Ready(Position(offset, ends[p], 0), None, False, 0) for p, offset in starts.items()}
+
+    def _starts(self, partitions: list[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
         context = self._context
-        reset = context.flow.consumer.get("auto.offset.reset", "earliest")
-        timestamp = LATEST if reset == "latest" else EARLIEST
-        starts = list_offsets(context.source, partitions, timestamp=timestamp, read_committed=context.read_committed)
-        return {p: Ready(Position(offset, ends[p], 0), None, False, 0) for p, (offset, _) in starts.items()}
+        found = list_offsets(context.source, partitions, timestamp=timestamp, read_committed=context.read_committed)
+        return {partition: offset for partition, (offset, _) in found.items()}
 
     def _target_ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Log ends on the leaders; the slot makes sure that they are settled before it writes."""

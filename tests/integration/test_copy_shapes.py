@@ -201,6 +201,7 @@ def test_null_and_empty_keys_and_values_stay_apart(shapes: tuple[Records, Record
 
 
 def test_headers_keep_order_repeats_nulls_and_odd_names(shapes: tuple[Records, Records]) -> None:
+    """MirrorSourceTaskTest testSerde, testPoll."""
     same(shapes, HEADERS, count=10)
 
 
@@ -261,6 +262,7 @@ def test_codecs_are_kept(copied: Outcome, target_cluster: LocalCluster) -> None:
 def test_many_partitions_keep_their_numbers(
     copied: Outcome, source_cluster: LocalCluster, target_cluster: LocalCluster
 ) -> None:
+    """MirrorSourceTaskTest testPoll: partition numbers are kept."""
     found = log_ends(target_cluster, f"{ALIAS}.shapes-many")
     assert found == log_ends(source_cluster, "shapes-many")
     assert {partition: end for partition, end in found.items() if end} == {0: 3, 7: 3, 31: 3}

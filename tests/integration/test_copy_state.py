@@ -141,6 +141,7 @@ def counts(records: Records) -> dict[int, int]:
 def test_two_runs_copy_every_record_once(
     source: dict[str, Records], target: dict[str, Records], runs: Runs, alias: str
 ) -> None:
+    """MirrorSourceTaskTest testSeekBehaviorDuringStart: a stored position is the last copied one."""
     assert runs.ends[0][f"{alias}.{PLAIN}"] == {0: 500, 1: 0, 2: 3}
     assert counts(source[PLAIN]) == {0: 1001, 1: 0, 2: 6}
     assert compare(source[PLAIN], target[f"{alias}.{PLAIN}"]) == []

@@ -120,6 +120,7 @@ def test_partition_counts_follow_the_source(mirror: LiveMirror, target_cluster: 
 def test_settings_are_copied_at_creation_but_not_the_excluded_ones(
     mirror: LiveMirror, target_cluster: LocalCluster
 ) -> None:
+    """testSyncTopicConfig (…ForwardingAdmin): settings arrive with the topic."""
     found = topic_configs(target_cluster, "topics.topics-configured")
     wanted = {key: CONFIGS[key] for key in ("cleanup.policy", "retention.ms", "max.message.bytes")}
     assert {key: value for key, value in found.items() if key in CONFIGS} == wanted
@@ -146,6 +147,7 @@ def test_a_new_topic_is_found_while_running(
 def test_added_partitions_are_followed_while_running(
     mirror: LiveMirror, source_cluster: LocalCluster, target_cluster: LocalCluster
 ) -> None:
+    """testCreatePartitions (…ForwardingAdmin), without a class of its own for it."""
     topic = "topics-growing"
     with admin_of(source_cluster) as admin:
         admin.create_partitions({topic: 4})
@@ -159,6 +161,7 @@ def test_added_partitions_are_followed_while_running(
 def test_records_that_arrive_while_running_are_copied_once(
     mirror: LiveMirror, source_cluster: LocalCluster, target_cluster: LocalCluster
 ) -> None:
+    """Dedicated testSingleNodeCluster."""
     for _ in range(20):
         produce(source_cluster, "topics-plain", 0, numbered(7), batch=2)
         produce(source_cluster, "topics-plain", 1, numbered(3), batch=1)

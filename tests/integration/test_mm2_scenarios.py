@@ -11,10 +11,14 @@ import pytest
 from integration.mirroring import (
     admin_of,
     await_true,
+    batch_of,
     create_topics,
     live_mirror,
+    now_ms,
     numbered,
     produce,
+    produce_raw,
+    run_cleanly,
     set_topic_config,
     topic_configs,
     topics_of,
@@ -26,17 +30,22 @@ from integration.scenario import (
     PER_PARTITION,
     Pair,
     await_count,
+    client_of,
     commit,
     java_count,
     java_formatted,
     java_group_lags,
     java_offsets,
 )
+from judge import java_records
 from judge.java_gateway import java_gateway
 from kafka import KafkaConsumer
 from kafka.admin import ConfigResource, ConfigResourceType
 
+from sparkmirror.clusters import append_records, read_to_end
 from sparkmirror.local import LocalCluster
+from sparkmirror.model import Checkpoint, TopicPartition
+from sparkmirror.wire import decode_checkpoint, encode_checkpoint
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -84,7 +93,7 @@ def java_client(jvm, cluster: LocalCluster):
 
 
 def test_replication(pair: Pair, jvm) -> None:
-    """testReplication: both ways, heartbeats, hops, checkpoints that Java translates, topics created later."""
+    """testReplication, HeartbeatTask: both ways, heartbeats, hops, checkpoints for Java's client, topics created later."""
     create_topics(pair.primary, {pair.topic(1): (PARTITIONS, {"cleanup.policy": "compact"})})
     pair.fill(1)
     pair.fill(1, cluster=pair.backup)
@@ -123,9 +132,10 @@ def test_replication(pair: Pair, jvm) -> None:
 
 
 def test_an_empty_partition_and_group_offsets_to_the_very_record(pair: Pair) -> None:
-    """testReplicationWithEmptyPartition, testOneWayReplicationWithAutoOffsetSync, …WithFrequentOffsetSyncs: in one run.
+    """testReplicationWithEmptyPartition, testOneWayReplicationWithAutoOffsetSync.
 
-    MM2 may re-read up to offset.lag.max records; here every group stands exactly behind the last record it read.
+    Also testOneWayReplicationWithFrequentOffsetSyncs: MM2 may re-read up to offset.lag.max records; here each group
+    stands exactly behind the last record it read.
     """
     pair.fill(1, partitions=PARTITIONS - 1)
     group = pair.group("sync")
@@ -340,3 +350,88 @@ def test_a_flow_waits_for_its_cluster_while_others_run(
         third.start(1)
         await_count(third, pair.remote(1), 100)
         assert mirror.stop().status == 0
+
+
+def test_no_reset_stops_the_partition_once(pair: Pair) -> None:
+    """L13: MM2 stays RUNNING, copies nothing and logs without a pause; here each partition stops with the key to write."""
+    pair.fill(1)
+    with pair.mirror({f"{pair.source}.consumer.auto.offset.reset": "none"}) as mirror:
+        mirror.await_said("stopped NO_STARTING_POINT", 30)
+        outcome = mirror.stop()
+    lines = [line for line in outcome.output.splitlines() if f"{pair.topic(1)}-" in line and "STARTING" in line]
+    assert len(lines) == PARTITIONS
+    assert f"write {pair.source}.consumer.auto.offset.reset = earliest or latest" in lines[0]
+    assert java_count(pair.backup, pair.remote(1)) == 0
+
+
+def test_by_duration_copies_what_is_young_enough(pair: Pair) -> None:
+    """KIP-1106, which MM2's consumer has too."""
+    create_topics(pair.primary, {pair.topic(1): (2, {})})
+    hours_ago = [now_ms() - hours * 3_600_000 for hours in (3, 2, 1, 0)]
+    produce_raw(pair.primary, pair.topic(1), {0: [batch_of([b"%d" % at], timestamp=at) for at in hours_ago]})
+    produce_raw(pair.primary, pair.topic(1), {1: [batch_of([b"old"], timestamp=hours_ago[0])]})
+    run_cleanly(pair.write({f"{pair.source}.consumer.auto.offset.reset": "by_duration:PT1H30M"}))
+    found = java_records(pair.backup.bootstrap, pair.remote(1))
+    assert [record.value for record in found[0]] == [b"%d" % at for at in hours_ago[2:]]
+    assert found[1] == []
+
+
+def test_standbys_take_over_one_after_the_other(pair: Pair) -> None:
+    """Dedicated testMultiNodeCluster: three processes, one file; each takes its turn, with the settings it was given.
+
+    Topics created later are found by whoever owns the flow; one owner is stopped in order, the next one is killed.
+    """
+    path = pair.write({f"{pair.flow}.offset-syncs.topic.location": "target"})
+    with (
+        live_mirror(path, "--standby") as first,
+        live_mirror(path, "--standby") as second,
+    ):
+        mirrors = [first, second]
+        await_true(lambda: [m for m in mirrors if f"{pair.flow} standby" in m.output], 60, "one stands by")
+        owner, waiting = sorted(mirrors, key=lambda m: f"{pair.flow} standby" in m.output)
+        pair.fill(1)
+        await_count(pair.backup, pair.remote(1), 100)
+        assert owner.stop().status == 0
+        pair.fill(2)
+        await_count(pair.backup, pair.remote(2), 100)
+        changed = path.with_name("changed.properties")
+        changed.write_text(path.read_text("latin-1").replace("topics.interval.seconds = 1", "topics.interval.seconds = 2"))
+        with live_mirror(changed, "--standby") as third:
+            third.await_said(f"{pair.flow} standby", 60)
+            waiting.kill()
+            pair.fill(2)
+            await_count(pair.backup, pair.remote(2), 200, 90)
+            assert third.stop().status == 0
+
+
+def test_only_groups_of_wanted_topics_and_names_are_checkpointed(pair: Pair) -> None:
+    """testFindConsumerGroups, testFindConsumerGroupsInCommonScenarios; CheckpointStore testReadCheckpointsTopic.
+
+    What others wrote into the topic of checkpoints does no harm.
+    """
+    pair.fill(1, partitions=1)
+    unwanted = f"other-{pair.mark}"
+    create_topics(pair.primary, {unwanted: (1, {})})
+    wanted, elsewhere, excluded = pair.group("wanted"), pair.group("elsewhere"), f"excluded-{pair.mark}"
+    commit(pair.primary, wanted, pair.topic(1), {0: 3})
+    commit(pair.primary, wanted, unwanted, {0: 0})
+    commit(pair.primary, elsewhere, unwanted, {0: 0})
+    commit(pair.primary, excluded, pair.topic(1), {0: 3})
+    topic = f"{pair.source}.checkpoints.internal"
+    create_topics(pair.backup, {topic: (1, {"cleanup.policy": "compact"})})
+    known = Checkpoint(wanted, TopicPartition(pair.remote(1), 0), 9, 9, "")
+    entries = [(b"no checkpoint", b"at all"), (encode_checkpoint(known)[0], None), (b"\x00", None)]
+    with client_of(pair.backup) as client:
+        append_records(client, TopicPartition(topic, 0), entries, now_ms())
+    with pair.mirror() as mirror:
+        mirror.await_said("copying", 30)
+
+        def written() -> list[tuple[str, str]]:
+            with client_of(pair.backup) as client:
+                records = list(read_to_end(client, TopicPartition(topic, 0), len(entries)))
+            found = [decode_checkpoint(record.key, record.value) for record in records]
+            return [(checkpoint.group, str(checkpoint.partition)) for checkpoint in found]
+
+        await_true(written, 20, "a checkpoint")
+        assert mirror.stop().status == 0
+    assert set(written()) == {(wanted, f"{pair.remote(1)}-0")}

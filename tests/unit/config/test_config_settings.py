@@ -206,6 +206,8 @@ def test_blank_after_true_hides_the_flow_unless_heartbeats_keep_it():
         ("replication.policy.separator =", "letters, digits"),
         ("replication.policy.separator = /", "letters, digits"),
         ("A.consumer.auto.offset.reset = first", "earliest, latest, none"),
+        ("A.consumer.auto.offset.reset = by_duration:1h", "such as PT1H"),
+        ("A.consumer.auto.offset.reset = by_duration:P", "such as PT1H"),
         ("A.consumer.isolation.level = dirty", "expected one of read_committed, read_uncommitted"),
         ("B.producer.compression.type = brotli", "expected one of none, gzip, snappy, lz4, zstd"),
         ("B.producer.acks = 2", "expected one of all, -1, 0, 1"),

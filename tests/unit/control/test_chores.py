@@ -70,6 +70,7 @@ def test_a_negative_interval_means_never() -> None:
 
 
 def test_what_cannot_be_done_is_shown_until_it_can() -> None:
+    """MirrorCheckpointConnectorTest testConsumerGroupInitializeTimeout: tried again, and told meanwhile."""
     calls, action = counting([ClusterUnreachable("gone", hint="look"), ["half of it"], RuntimeError("odd")])
     runner = Runner(Chore("work", 0.3, action))
     await_calls(calls, 1)
@@ -102,3 +103,15 @@ def test_a_flow_that_never_ran_has_no_chores() -> None:
     time.sleep(0.3)
     runner.end("stopped")
     assert calls == []
+
+
+def test_what_is_watched_makes_it_due_at_once() -> None:
+    calls, action = counting()
+    topics = {"a"}
+    runner = Runner(Chore("rights", 600, action, watched=lambda: frozenset(topics)))
+    await_calls(calls, 1)
+    topics.add("b")
+    await_calls(calls, 2)
+    time.sleep(0.3)
+    runner.end()
+    assert len(calls) == 2

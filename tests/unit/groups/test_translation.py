@@ -42,6 +42,7 @@ def test_every_kind_of_position(position: int, wanted: Translation | None) -> No
 
 
 def test_positions_before_the_ledger_go_where_mm2_would_put_them() -> None:
+    """MirrorCheckpointTaskTest testCheckpoint: the rule of MM2's syncs."""
     syncs = SyncHistory(OffsetSync(PARTITION, 40, 10))
     syncs.take(OffsetSync(PARTITION, 80, 40))
     assert translate(80, copied(syncs)) == Translation(40, Basis.MM2_SYNCS)
@@ -78,6 +79,7 @@ def test_what_mm2_copied_after_our_last_run_is_not_skipped() -> None:
 
 
 def test_a_partition_that_was_never_copied_has_no_position() -> None:
+    """MirrorCheckpointTaskTest testNoCheckpointForTopicWithoutOffsetSyncs."""
     assert translate(7, Copied(None, OffsetMap([]), None)) is None
     syncs = SyncHistory(OffsetSync(PARTITION, 5, 3))
     assert translate(7, Copied(None, OffsetMap([]), syncs)) == Translation(4, Basis.MM2_SYNCS)

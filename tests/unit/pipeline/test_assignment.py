@@ -23,6 +23,7 @@ def test_no_slot_has_more_than_the_largest_partition_above_any_other(values, slo
 
 
 def test_idle_partitions_are_spread_evenly():
+    """MirrorSourceConnectorTest testMirrorSourceConnectorTaskConfig; here by bytes, not by count."""
     chosen = assign(partitions([0] * 64), {0: 0, 1: 0})
     assert list(chosen.values()).count(0) == 32
 

@@ -134,6 +134,7 @@ def changes_of(source, target, **options):
 
 
 def test_missing_topic_is_created_with_the_partitions_of_the_source():
+    """MirrorSourceConnectorTest testRefreshTopicPartitions: asked for until it exists."""
     assert changes_of({"t": 3}, {}) == [
         TopicChange("t", "A.t", Action.CREATE, 3, None, "missing on the target; 3 partitions")
     ]
@@ -147,6 +148,7 @@ def test_smaller_topic_is_extended():
 
 @pytest.mark.parametrize("found", [3, 5])
 def test_topic_with_enough_partitions_is_left_alone(found):
+    """MirrorSourceConnectorTest testRefreshTopicPartitionsTopicOnTargetFirst."""
     assert [change.action for change in changes_of({"t": 3}, {"A.t": found})] == [Action.NOTHING]
 
 

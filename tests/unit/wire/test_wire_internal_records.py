@@ -65,6 +65,7 @@ def test_heartbeat_has_the_bytes_of_the_specification() -> None:
 def test_internal_records_read_back_what_was_written(
     partition: TopicPartition, upstream: int, downstream: int, group: str, metadata: str
 ) -> None:
+    """testSerde of OffsetSync, Checkpoint and Heartbeat."""
     sync = OffsetSync(partition, upstream, downstream)
     checkpoint = Checkpoint(group, partition, upstream, downstream, metadata)
     heartbeat = Heartbeat(group, metadata, upstream)
