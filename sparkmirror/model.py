@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 __all__ = ["Acl", "Checkpoint", "ConfigEntry", "FlowName", "Heartbeat", "OffsetSync", "TopicPartition"]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TopicPartition:
-    """One partition of one topic on one cluster."""
+class TopicPartition(NamedTuple):
+    """One partition of one topic on one cluster. A tuple: thousands of them are hashed and compared all the time."""
 
     topic: str
     partition: int

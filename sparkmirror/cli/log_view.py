@@ -80,12 +80,13 @@ def _trouble_line(trouble: Trouble) -> Line:
 def _quiet_changes(old: FlowStatus, now: FlowStatus) -> list[Line]:
     """Partitions that came to a state without trouble, those of one state in one line."""
     moved: dict[str, list[PartitionStatus]] = {}
-    for partition, status in sorted(now.partitions.items()):
+    for partition, status in now.partitions.items():
         seen = old.partitions.get(partition)
         if status.state not in _LEVELS and (seen is None or seen.state != status.state):
             moved.setdefault(status.state, []).append(status)
     lines = []
-    for state, found in moved.items():
+    for state, found in sorted(moved.items(), key=lambda item: min(status.partition for status in item[1])):
+        found.sort(key=lambda status: status.partition)
         names = ", ".join(str(status.partition) for status in found[:NAMES_MAX])
         rest = f" and {len(found) - NAMES_MAX} more" if len(found) > NAMES_MAX else ""
         lines.append(Line("INFO", f"{names}{rest} {state}"))

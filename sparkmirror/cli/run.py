@@ -23,6 +23,8 @@ from sparkmirror.pipeline import FlowStatus
 __all__ = ["PIPE_CLOSED", "RunView", "drive", "run", "settings_of", "view_for"]
 
 TICK_S = 0.1
+# Showing thousands of partitions takes milliseconds; so many times as long passes before they are shown again.
+SHOW_COST = 40
 DRAIN_S = 30.0  # flows give up draining after 10 s by themselves
 STOP_LINES_MAX = 50
 PIPE_CLOSED = 1  # what typer itself ends with when nobody reads
@@ -133,10 +135,15 @@ def _follow(
     is_draining = False
     try:
         with view:
+            due = 0.0
             while mirror.is_running:
                 mirror.join(TICK_S)
+                began = time.monotonic()
+                if began < due and not signals.asked:
+                    continue
                 flows = mirror.statuses
-                view.show(flows, time.monotonic())
+                view.show(flows, began)
+                due = began + SHOW_COST * (time.monotonic() - began)
                 if not is_draining and (signals.asked or is_enough(flows)):
                     is_draining = True
                     mirror.stop()

@@ -33,6 +33,7 @@ class ClusterClient:
 
     def __init__(self, settings: ClusterSettings) -> None:
         self.alias = settings.alias
+        self.group_nodes: dict[str, int] = {}  # who coordinates a group, as last heard
         self._settings = settings
         self._bootstrap = [Address(host, port) for host, port in settings.bootstrap_servers]
         self._brokers: dict[int, Address] = {}

@@ -6,20 +6,23 @@ members (UNKNOWN_MEMBER_ID otherwise), so that "empty" is judged where and when 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import functools
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.admin import ListGroupsRequest
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
 
 from sparkmirror.clusters.client import ClusterClient, by_topic
 from sparkmirror.clusters.connection import Connection
+from sparkmirror.errors import ClusterUnreachable, ConnectionLost
 from sparkmirror.model import TopicPartition
 
 __all__ = ["Committed", "GroupOffsets", "ListedGroup", "commit_offsets", "committed_offsets", "list_groups"]
 
-OFFSET_COMMIT_API, OFFSET_FETCH_API, LIST_GROUPS_API = 8, 9, 16
+OFFSET_COMMIT_API, OFFSET_FETCH_API, FIND_COORDINATOR_API, LIST_GROUPS_API = 8, 9, 10, 16
 GROUPS_PER_REQUEST_MAX = 100
 NO_OFFSET = -1
 # A coordinator that moved or loads: ask again, at the one that is named now. Other codes, retriable or not, are the
@@ -80,19 +83,64 @@ def _list_groups_request(connection: Connection) -> Any:
 def committed_offsets(client: ClusterClient, groups: Collection[str]) -> dict[str, GroupOffsets]:
     """What each group has committed. A group that may not be read says so and does not keep the others from it."""
     found: dict[str, GroupOffsets] = {}
-    for node, names in _by_coordinator(client, groups).items():
-        for start in range(0, len(names), GROUPS_PER_REQUEST_MAX):
-            some = names[start : start + GROUPS_PER_REQUEST_MAX]
-            answer = client.retry(lambda node=node, some=some: client.ask_node(node, lambda c: _fetch_request(c, some)))  # type: ignore[misc]
-            found |= dict(_read_fetched(answer))
+
+    def look() -> None:
+        rest = [group for group in groups if group not in found]
+        moved = 0
+        for node, names in _by_coordinator(client, rest):
+            answer = _ask(client, node, names, functools.partial(_fetch_request, groups=names))
+            for name, offsets in _read_fetched(answer):
+                if offsets.error in COORDINATOR_MOVED:
+                    _forget(client, [name])
+                    moved = offsets.error
+                else:
+                    found[name] = offsets
+        client.check(moved, "commits of groups")
+
+    client.retry(look)
     return found
 
 
-def _by_coordinator(client: ClusterClient, groups: Collection[str]) -> dict[int, list[str]]:
-    nodes: dict[int, list[str]] = {}
+def _nodes_of(client: ClusterClient, groups: Collection[str]) -> dict[str, int]:
+    """The coordinator of each group, remembered until it moves; many are asked for in one request."""
+    unknown = [group for group in groups if group not in client.group_nodes]
+    for start in range(0, len(unknown), GROUPS_PER_REQUEST_MAX):
+        some = unknown[start : start + GROUPS_PER_REQUEST_MAX]
+        client.group_nodes |= client.retry(lambda some=some: _find_coordinators(client, some))  # type: ignore[misc]
+    return {group: client.group_nodes[group] for group in groups}
+
+
+def _forget(client: ClusterClient, groups: Collection[str]) -> None:
     for group in groups:
-        nodes.setdefault(client.coordinator(group, transactional=False), []).append(group)
-    return nodes
+        client.group_nodes.pop(group, None)
+
+
+def _find_coordinators(client: ClusterClient, groups: list[str]) -> dict[str, int]:
+    def build(connection: Connection) -> Any:
+        version = connection.version(FIND_COORDINATOR_API, lowest=4, highest=4)
+        return FindCoordinatorRequest(version=version, key_type=0, coordinator_keys=groups)
+
+    answer = client.ask_any(build)
+    for found in answer.coordinators:
+        client.check(found.error_code, f"coordinator of group {found.key}")
+    return {found.key: int(found.node_id) for found in answer.coordinators}
+
+
+def _ask(client: ClusterClient, node: int, groups: list[str], build: Callable[[Connection], Any]) -> Any:
+    try:
+        return client.ask_node(node, build)
+    except (ClusterUnreachable, ConnectionLost):
+        _forget(client, groups)
+        raise
+
+
+def _by_coordinator(client: ClusterClient, groups: Collection[str]) -> Iterator[tuple[int, list[str]]]:
+    nodes: dict[int, list[str]] = {}
+    for group, node in _nodes_of(client, groups).items():
+        nodes.setdefault(node, []).append(group)
+    for node, names in nodes.items():
+        for start in range(0, len(names), GROUPS_PER_REQUEST_MAX):
+            yield node, names[start : start + GROUPS_PER_REQUEST_MAX]
 
 
 def _fetch_request(connection: Connection, groups: Collection[str]) -> Any:
@@ -122,8 +170,8 @@ def commit_offsets(
     """Commits for a group without members; the error code of each partition, 0 for done."""
 
     def send() -> dict[TopicPartition, int]:
-        node = client.coordinator(group, transactional=False)
-        answer = client.ask_node(node, lambda c: _commit_request(c, group, offsets))
+        node = _nodes_of(client, [group])[group]
+        answer = _ask(client, node, [group], lambda c: _commit_request(c, group, offsets))
         codes = {
             TopicPartition(topic.name, part.partition_index): int(part.error_code)
             for topic in answer.topics
@@ -131,6 +179,7 @@ def commit_offsets(
         }
         moved = COORDINATOR_MOVED & set(codes.values())
         if moved:
+            _forget(client, [group])
             client.check(min(moved), f"commit for group {group}")
         return codes
 

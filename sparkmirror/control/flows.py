@@ -90,7 +90,7 @@ class Mirror:
         for target, flows in into.items():
             heartbeats = Heartbeats(flows, self._teller(target))
             self._heartbeats.append(heartbeats)
-            self._begin(f"heartbeats into {target}", heartbeats.run)
+            threading.Thread(target=heartbeats.run, name=f"heartbeats into {target}", daemon=True).start()
 
     def _teller(self, target: str) -> Callable[[str], None]:
         """Shows the trouble of heartbeats at a flow that touches their cluster."""

@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sparkmirror.clusters import ClusterClient
+from sparkmirror.clusters import ClusterClient, is_retriable
 from sparkmirror.config import FlowSettings
 from sparkmirror.errors import (
+    BrokerRefused,
     ClusterError,
     ClusterUnreachable,
     ConnectionLost,
@@ -54,6 +55,7 @@ POLL_MS = 100
 POSITIONS_S = 5.0
 SYNCS_S = 1.0
 ENDS_S = 2.0
+ENDS_PER_S = 400  # asking for the ends of 2 000 partitions takes 30 ms of CPU
 MOVES_S = 5.0
 OPEN_S = 5.0
 DRAIN_S = 10.0
@@ -127,13 +129,13 @@ class Conductor:
         context.ownership = self._own_or_stand_by()
         self.status.reason = ""
         self._recorder = self._make_recorder()
-        self._placing.look()
+        self._patiently(self._placing.look)
         self.status.state = "recovering"
         lost = lost_attempts(context.ledger.view)
         if lost and context.owned.is_weak:
             self._wait_out_lease()
         self._lost |= recover(context, self._recorder, lost, self._take, raise_epoch=False)
-        self._placing.open_new()
+        self._patiently(self._placing.open_new)
         self.status.state = "running"
 
     def _await_clusters(self) -> None:
@@ -148,6 +150,22 @@ class Conductor:
                     raise _Interrupted from error
             else:
                 self.status.state, self.status.reason = "starting", ""
+                return
+
+    def _patiently(self, action: Callable[[], None]) -> None:
+        """Until it succeeds: a cluster that creates thousands of partitions, or elects leaders, needs its time."""
+        while True:
+            try:
+                self._context.beat()
+                action()
+            except (BrokerRefused, ClusterUnreachable, ConnectionLost) as error:
+                if isinstance(error, BrokerRefused) and not is_retriable(error.error_code):
+                    raise
+                self.status.state, self.status.reason = "waiting", error.message
+                if self._stop.wait(WAIT_S):
+                    raise _Interrupted from error
+            else:
+                self.status.reason = ""
                 return
 
     def _make_recorder(self) -> Recorder:
@@ -246,7 +264,7 @@ class Conductor:
         context.beat()
         self._every("syncs", SYNCS_S, self._recorder.write_syncs)
         self._every("positions", POSITIONS_S, self._recorder.flush)
-        self._every("ends", ENDS_S, self._placing.look_at_ends)
+        self._every("ends", max(ENDS_S, len(self.status.partitions) / ENDS_PER_S), self._placing.look_at_ends)
         self._every("moves", MOVES_S, self._placing.move)
         interval = context.flow.refresh_topics_interval_seconds
         if context.place.once:
