@@ -46,7 +46,7 @@ def alias_problem(alias: str) -> str:
         return "expected aliases separated by commas, found an empty one"
     if len(alias) > ALIAS_CHARACTERS_MAX:
         return f"expected an alias of at most {ALIAS_CHARACTERS_MAX} characters, found {len(alias)}"
-    if not _KEY_CHARACTERS.match(alias) or "->" in alias:
+    if not _KEY_CHARACTERS.match(alias) or "->" in alias or not alias.isprintable():
         return f"expected an alias that can begin a key, without blanks, `=`, `:` and `->`, found {shown(alias)}"
     return ""
 

@@ -69,6 +69,7 @@ def flow_settings(
         "checkpoints.topic.replication.factor": "1",
         "heartbeats.topic.replication.factor": "1",
         "emit.heartbeats.enabled": "false",
+        "sync.topic.configs.enabled": "false",  # tests set the copies' settings by hand
         "refresh.topics.interval.seconds": "1",
         **{f"{flow}.{key}": value for key, value in (more or {}).items()},
     }

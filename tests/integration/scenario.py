@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -57,6 +58,7 @@ class Pair:
     backup: LocalCluster
     folder: Path
     mark: str = field(default_factory=lambda: secrets.token_hex(3))
+    target_stem: str = "backup"
 
     @property
     def source(self) -> str:
@@ -66,7 +68,7 @@ class Pair:
     @property
     def target(self) -> str:
         """Alias of the backup."""
-        return f"backup{self.mark}"
+        return f"{self.target_stem}{self.mark}"
 
     @property
     def flow(self) -> str:
@@ -92,7 +94,7 @@ class Pair:
 
     def settings(self, more: Mapping[str, str] | None = None, *, both_ways: bool = False) -> dict[str, str]:
         """One file; `more` wins."""
-        wanted = f"test-topic-.*{self.mark}, {self.source}\\.test-topic-.*, {self.target}\\.test-topic-.*"
+        wanted = f"test-topic-.*{self.mark}, {self.source}\\.test-topic-.*, {re.escape(self.target)}\\.test-topic-.*"
         return QUICK | {
             "clusters": f"{self.source}, {self.target}",
             f"{self.source}.bootstrap.servers": self.primary.bootstrap,

@@ -1,0 +1,69 @@
+"""Every configuration example of the reference runs as it is written, but for addresses and replication factors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from integration.mirroring import create_topics, numbered, produce, run_cleanly, topics_of
+from integration.scenario import java_count
+
+from sparkmirror.local import LocalCluster, open_clusters
+
+FOLDER = Path(__file__).parents[1] / "fixtures" / "seed003"
+CLUSTERS = "clusters = source, target\n"
+ENABLED = "source->target.enabled = true\n"
+FACTORS = ("replication.factor", "checkpoints.topic.replication.factor", "heartbeats.topic.replication.factor",
+           "offset-syncs.topic.replication.factor", "offset.storage.replication.factor",
+           "status.storage.replication.factor", "config.storage.replication.factor")  # fmt: skip
+RECORDS = 20
+# What an example lacks to be a file of its own, and for each copy: source and target alias, topic, name of the copy.
+EXAMPLES = {
+    "active_passive": ("", [("primary", "dr", "orders", "primary.orders")]),
+    "active_active": ("", [("east", "west", "orders", "east.orders"), ("west", "east", "orders", "west.orders")]),
+    "fan_out": ("", [("central", f"region-{to}", "global-a", "central.global-a") for to in ("us", "eu", "apac")]),
+    "aggregation": ("", [(f"region-{of}", "central", "events", f"region-{of}.events") for of in ("us", "eu", "apac")]),
+    "initial_deployment": ("", [("source", "target", "orders", "source.orders")]),
+    "replication_flow": (CLUSTERS, [("source", "target", "users", "source.users")]),
+    "topic": (CLUSTERS + ENABLED, [("source", "target", "topic-example", "source.topic-example")]),
+    "offset_synchronization": (CLUSTERS + ENABLED, [("source", "target", "sync-example", "source.sync-example")]),
+    "performance": (CLUSTERS + ENABLED, [("source", "target", "fast-example", "source.fast-example")]),
+    "naming": (CLUSTERS + ENABLED, [("source", "target", "named-example", "source.named-example")]),
+    "adding_topics": (CLUSTERS + ENABLED, [("source", "target", "new-topic-pattern-1", "source.new-topic-pattern-1")]),
+    "removing_topics": (CLUSTERS + ENABLED, [("source", "target", "kept-example", "source.kept-example")]),
+    "identity_naming": (CLUSTERS + ENABLED, [("source", "target", "same-name", "same-name")]),
+}
+
+
+@pytest.fixture(scope="module")
+def clusters() -> Iterator[list[LocalCluster]]:
+    """Four of this module alone: most examples copy everything they find."""
+    with open_clusters(*(LocalCluster(f"example{number}") for number in range(4))) as opened:
+        yield list(opened)
+
+
+def test_every_example_but_that_of_security_is_run() -> None:
+    assert {path.stem for path in FOLDER.glob("*.properties")} - {"cluster_and_security"} == set(EXAMPLES)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_copies(name: str, clusters: list[LocalCluster], tmp_path: Path) -> None:
+    head, copies = EXAMPLES[name]
+    text = head + (FOLDER / f"{name}.properties").read_text()
+    aliases = [alias.strip() for alias in re.search(r"^clusters = (.*)$", text, re.M)[1].split(",")]
+    named = dict(zip(aliases, clusters, strict=False))
+    text += "\n" + "".join(f"{alias}.bootstrap.servers = {cluster.bootstrap}\n" for alias, cluster in named.items())
+    text += "".join(f"{factor} = 1\n" for factor in FACTORS)
+    path = tmp_path / "mm2.properties"
+    path.write_text(text)
+    for source, topic in {(source, topic) for source, _, topic, _ in copies}:
+        if topic not in topics_of(named[source]):
+            create_topics(named[source], {topic: (1, {})})
+            produce(named[source], topic, 0, numbered(RECORDS))
+    run_cleanly(path)
+    for source, target, topic, remote in copies:
+        wanted = java_count(named[source], topic)
+        assert (wanted >= RECORDS, java_count(named[target], remote)) == (True, wanted), (topic, remote)
