@@ -75,12 +75,13 @@ class Workload:
 class MirrorProcess:
     """`sparkmirror run` as an operator starts it."""
 
-    def __init__(self, properties: Path, *arguments: str) -> None:
+    def __init__(self, properties: Path, *arguments: str, faults: str = "") -> None:
         self._log = open(properties.with_suffix(f".{time.monotonic_ns()}.log"), "w+")  # noqa: SIM115
         self.process = subprocess.Popen(
             [sys.executable, LEASH, str(os.getpid()), SPARKMIRROR, "run", str(properties), *arguments],
             stdout=self._log,
             stderr=subprocess.STDOUT,
+            env=os.environ | {"SPARKMIRROR_FAULTS": faults},
         )
 
     def __enter__(self) -> MirrorProcess:
@@ -155,6 +156,7 @@ target.bootstrap.servers = {target}
 {alias}->target.topics = {topics}
 target->{alias}.emit.heartbeats.enabled = false
 {alias}->target.emit.heartbeats.enabled = false
+heartbeats.replication.enabled = false
 replication.factor = 1
 offset-syncs.topic.replication.factor = 1
 checkpoints.topic.replication.factor = 1

@@ -69,6 +69,7 @@ def flow_settings(
         "checkpoints.topic.replication.factor": "1",
         "heartbeats.topic.replication.factor": "1",
         "emit.heartbeats.enabled": "false",
+        "heartbeats.replication.enabled": "false",  # other tests write some on the shared clusters
         "sync.topic.configs.enabled": "false",  # tests set the copies' settings by hand
         "refresh.topics.interval.seconds": "1",
         **{f"{flow}.{key}": value for key, value in (more or {}).items()},

@@ -36,6 +36,8 @@ def write_file(path: Path, source: str, target: str, *, alias: str, topics: str)
         f"clusters = {alias}, {alias}-to\n"
         f"{alias}.bootstrap.servers = {source}\n{alias}-to.bootstrap.servers = {target}\n"
         f"{flow}.enabled = true\n{flow}.topics = {topics}\n"
+        "heartbeats.replication.enabled = false\ncheckpoints.topic.replication.factor = 1\n"
+        "heartbeats.topic.replication.factor = 1\n"
         "replication.factor = 1\noffset-syncs.topic.replication.factor = 1\noffset.storage.replication.factor = 1\n"
     )
     return str(path)

@@ -22,6 +22,8 @@ replication.factor = 1
 offset-syncs.topic.replication.factor = 1
 offset.storage.replication.factor = 1
 emit.heartbeats.enabled = false
+heartbeats.replication.enabled = false
+checkpoints.topic.replication.factor = 1
 """
 
 

@@ -226,3 +226,17 @@ def test_security_protocol_is_accepted_in_lower_case_and_kept_as_written():
     """testCaseInsensitiveSecurityProtocol"""
     flow = flow_of("security.protocol = sasl_ssl\n")
     assert flow.source.security["security.protocol"] == flow.consumer["security.protocol"] == "sasl_ssl"
+
+
+@pytest.mark.parametrize("support", ["requested", "required", "REQUIRED"])
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+@pytest.mark.parametrize("source_support", ["disabled", "preparing", "enabled"])
+def test_exactly_once_is_accepted_however_it_is_asked_for(support, isolation, source_support):
+    """MirrorSourceConnectorTest testExactlyOnceSupport, testExactlyOnceSupportValidation: copying is exactly once anyway."""
+    text = (
+        "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
+        f"A->B.exactly.once.support = {support}\nA.consumer.isolation.level = {isolation}\n"
+        f"B.exactly.once.source.support = {source_support}\n"
+    )
+    flow = parse(text, "file", {}).flow(FlowName("A", "B"))
+    assert flow.consumer["isolation.level"] == isolation
