@@ -27,6 +27,7 @@ def driver_cpu(pid: int) -> tuple[float, float]:
     return sum(driver.cpu_times()[:2]), sum(sum(child.cpu_times()[:2]) for child in java)
 
 
+@pytest.mark.nightly  # a figure, and so a matter of an otherwise idle machine
 @pytest.mark.timeout(300)
 def test_an_idle_flow_costs_little_and_still_keeps_its_intervals(
     own_cluster: Callable[..., LocalCluster], tmp_path: Path

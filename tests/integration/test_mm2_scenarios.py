@@ -47,7 +47,8 @@ from sparkmirror.local import LocalCluster
 from sparkmirror.model import Checkpoint, TopicPartition
 from sparkmirror.wire import decode_checkpoint, encode_checkpoint
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
+WAIT_S = 90.0  # what takes 2 to 5 s on two idle cores; busy ones need their time
 
 
 @pytest.fixture
@@ -110,7 +111,7 @@ def test_replication(pair: Pair, jvm) -> None:
             with contextlib.closing(java_client(jvm, cluster)) as client:
                 assert client.replicationHops(other) == 1
                 assert other in set(client.upstreamClusters())
-        await_true(lambda: len(checkpoints(pair, group, pair.remote(1))) == PARTITIONS, 20, "checkpoints")
+        await_true(lambda: len(checkpoints(pair, group, pair.remote(1))) == PARTITIONS, WAIT_S, "checkpoints")
         config = jvm.java.util.HashMap()
         config.put("bootstrap.servers", pair.backup.bootstrap)
         translated = jvm.org.apache.kafka.connect.mirror.RemoteClusterUtils.translateOffsets(
@@ -143,16 +144,16 @@ def test_an_empty_partition_and_group_offsets_to_the_very_record(pair: Pair) -> 
     commit(pair.primary, group, pair.topic(1), read_at_source)
     with pair.mirror({"sync.group.offsets.enabled": "true"}) as mirror:
         await_count(pair.backup, pair.remote(1), 90)
-        await_true(lambda: java_offsets(pair.backup, group, pair.remote(1)) == read_at_source, 20, "offsets on backup")
+        await_true(lambda: java_offsets(pair.backup, group, pair.remote(1)) == read_at_source, WAIT_S, "offsets on backup")
         assert set(java_group_lags(pair.backup, group, pair.remote(1)).values()) == {0}
         pair.fill(2)
         commit(pair.primary, group, pair.topic(2), whole(7))
-        await_true(lambda: java_offsets(pair.backup, group, pair.remote(2)) == whole(7), 20, "the new topic's offsets")
+        await_true(lambda: java_offsets(pair.backup, group, pair.remote(2)) == whole(7), WAIT_S, "the new topic's offsets")
         assert f"{pair.target}.{pair.topic(1)}" not in topics_of(pair.primary), "nothing goes back"
         # A reader on the backup: its own progress counts from now on.
         consumer = KafkaConsumer(pair.remote(2), bootstrap_servers=pair.backup.bootstrap, group_id=group)
         with contextlib.closing(consumer):
-            await_true(lambda: consumer.poll(timeout_ms=500) or consumer.assignment(), 20, "an assignment")
+            await_true(lambda: consumer.poll(timeout_ms=500) or consumer.assignment(), WAIT_S, "an assignment")
             produce(pair.primary, pair.topic(2), 0, numbered(5))
             commit(pair.primary, group, pair.topic(2), {0: 15})
         assert mirror.stop().status == 0
@@ -177,10 +178,10 @@ def test_offset_syncs_on_the_target(pair: Pair) -> None:
     group = pair.group("on-target")
     commit(pair.primary, group, pair.topic(1), whole(5))
     with pair.mirror({f"{pair.flow}.offset-syncs.topic.location": "target"}) as mirror:
-        await_true(lambda: f"mm2-offset-syncs.{pair.source}.internal" in topics_of(pair.backup), 20, "the syncs topic")
-        await_true(lambda: f"{pair.source}.checkpoints.internal" in topics_of(pair.backup), 20, "the checkpoints topic")
+        await_true(lambda: f"mm2-offset-syncs.{pair.source}.internal" in topics_of(pair.backup), WAIT_S, "the syncs topic")
+        await_true(lambda: f"{pair.source}.checkpoints.internal" in topics_of(pair.backup), WAIT_S, "the checkpoints topic")
         wanted = {number: [(5, 5)] for number in range(PARTITIONS)}
-        await_true(lambda: {p: c[-1:] for p, c in checkpoints(pair, group, pair.remote(1)).items()} == wanted, 20)
+        await_true(lambda: {p: c[-1:] for p, c in checkpoints(pair, group, pair.remote(1)).items()} == wanted, WAIT_S)
         assert mirror.stop().status == 0
     assert f"mm2-offset-syncs.{pair.target}.internal" not in topics_of(pair.primary)
 
@@ -201,7 +202,7 @@ def test_checkpoints_of_topics_with_and_without_records(pair: Pair) -> None:
         pair.fill(2)
         commit(pair.primary, group, pair.topic(2), whole(PER_PARTITION))
         ends = whole(PER_PARTITION)
-        await_true(lambda: {p: c[-1][1] for p, c in checkpoints(pair, group, pair.remote(2)).items()} == ends, 30)
+        await_true(lambda: {p: c[-1][1] for p, c in checkpoints(pair, group, pair.remote(2)).items()} == ends, WAIT_S)
         assert mirror.stop().status == 0
 
 
@@ -212,20 +213,20 @@ def test_restart_and_a_group_far_behind(pair: Pair) -> None:
     group = pair.group("restart")
     commit(pair.primary, group, pair.topic(1), whole(PER_PARTITION))
     with pair.mirror(more) as mirror:
-        await_true(lambda: java_offsets(pair.backup, group, pair.remote(1)) == whole(PER_PARTITION), 30, "first sync")
+        await_true(lambda: java_offsets(pair.backup, group, pair.remote(1)) == whole(PER_PARTITION), WAIT_S, "first sync")
         assert mirror.stop().status == 0
     for partition in range(PARTITIONS):
         produce(pair.primary, pair.topic(1), partition, numbered(990), batch=99)
     with pair.mirror(more) as mirror:
         await_count(pair.backup, pair.remote(1), 10_000)
         commit(pair.primary, group, pair.topic(1), whole(900))
-        await_true(lambda: java_offsets(pair.backup, group, pair.remote(1)) == whole(900), 30, "90 %")
+        await_true(lambda: java_offsets(pair.backup, group, pair.remote(1)) == whole(900), WAIT_S, "90 %")
         commit(pair.primary, group, pair.topic(1), whole(100))
 
         def back_at_source() -> bool:
             return lasts(pair, group, 1) == dict.fromkeys(range(PARTITIONS), (100, 100))
 
-        await_true(back_at_source, 30, "checkpoints follow a rewound group")
+        await_true(back_at_source, WAIT_S, "checkpoints follow a rewound group")
         assert java_offsets(pair.backup, group, pair.remote(1)) == whole(900), "the group itself is not set back"
         assert mirror.stop().status == 0
     found = checkpoints(pair, group, pair.remote(1))
@@ -234,7 +235,7 @@ def test_restart_and_a_group_far_behind(pair: Pair) -> None:
         assert ends == [*sorted(ends[:-1]), 100], history
     with pair.mirror(more | {"sync.group.offsets.rewind": "true"}) as mirror:
         commit(pair.primary, group, pair.topic(1), whole(50))
-        await_true(lambda: java_offsets(pair.backup, group, pair.remote(1)) == whole(50), 30, "set back where allowed")
+        await_true(lambda: java_offsets(pair.backup, group, pair.remote(1)) == whole(50), WAIT_S, "set back where allowed")
         assert mirror.stop().status == 0
 
 
@@ -246,12 +247,12 @@ def test_topic_configs_follow_the_source(pair: Pair) -> None:
         await_count(pair.backup, pair.remote(1), 10)
         assert topic_configs(pair.backup, pair.remote(1))["retention.bytes"] == "1000"
         set_topic_config(pair.backup, pair.remote(1), {"retention.bytes": "2000", "delete.retention.ms": "2000"})
-        await_true(lambda: topic_configs(pair.backup, pair.remote(1))["retention.bytes"] == "1000", 20, "set again")
+        await_true(lambda: topic_configs(pair.backup, pair.remote(1))["retention.bytes"] == "1000", WAIT_S, "set again")
         assert topic_configs(pair.backup, pair.remote(1))["delete.retention.ms"] == "2000"
         with admin_of(pair.primary) as admin:
             resource = ConfigResource(ConfigResourceType.TOPIC, pair.topic(1), configs={"retention.bytes": None})
             admin.reset_configs([resource]) if hasattr(admin, "reset_configs") else admin.alter_configs([resource])
-        await_true(lambda: "retention.bytes" not in topic_configs(pair.backup, pair.remote(1)), 20, "the default again")
+        await_true(lambda: "retention.bytes" not in topic_configs(pair.backup, pair.remote(1)), WAIT_S, "the default again")
         assert topic_configs(pair.backup, pair.remote(1))["delete.retention.ms"] == "2000"
         assert mirror.stop().status == 0
 
@@ -263,7 +264,7 @@ def test_source_defaults(pair: Pair) -> None:
     with pair.mirror({f"{pair.flow}.use.defaults.from": "source"}) as mirror:
         await_count(pair.backup, pair.remote(1), 10)
         set_topic_config(pair.backup, pair.remote(1), {"retention.bytes": "2000", "delete.retention.ms": "2000"})
-        await_true(lambda: topic_configs(pair.backup, pair.remote(1))["retention.bytes"] == "-1", 20, "the source's")
+        await_true(lambda: topic_configs(pair.backup, pair.remote(1))["retention.bytes"] == "-1", WAIT_S, "the source's")
         assert topic_configs(pair.backup, pair.remote(1))["delete.retention.ms"] == "2000"
         assert mirror.stop().status == 0
 
@@ -274,10 +275,10 @@ def test_replicate_from_latest(pair: Pair) -> None:
     group = pair.group("latest")
     commit(pair.primary, group, pair.topic(1), whole(4))
     with pair.mirror({f"{pair.source}.consumer.auto.offset.reset": "latest"}) as mirror:
-        mirror.await_said("copying", 30)
+        mirror.await_said("copying", WAIT_S)
         pair.fill(1)
         await_count(pair.backup, pair.remote(1), 100)
-        mirror.await_said("the 6 offsets from 4 on were never copied", 20)
+        mirror.await_said("the 6 offsets from 4 on were never copied", WAIT_S)
         assert lasts(pair, group, 1) == dict.fromkeys(range(PARTITIONS), (4, 0))
         assert mirror.stop().status == 0
 
@@ -297,9 +298,9 @@ def test_identity(pair: Pair) -> None:
     }
     with pair.mirror(more) as mirror:
         await_count(pair.backup, pair.topic(1), 100)
-        await_true(lambda: topic_configs(pair.backup, pair.topic(1))["retention.bytes"] == "4000", 20, "settings")
-        await_true(lambda: java_offsets(pair.backup, group, pair.topic(1)) == whole(3), 20, "group offsets")
-        await_true(lambda: f"{pair.source}.heartbeats" in topics_of(pair.backup), 20, "prefixed heartbeats")
+        await_true(lambda: topic_configs(pair.backup, pair.topic(1))["retention.bytes"] == "4000", WAIT_S, "settings")
+        await_true(lambda: java_offsets(pair.backup, group, pair.topic(1)) == whole(3), WAIT_S, "group offsets")
+        await_true(lambda: f"{pair.source}.heartbeats" in topics_of(pair.backup), WAIT_S, "prefixed heartbeats")
         assert mirror.stop().status == 0
 
 
@@ -315,7 +316,7 @@ def test_transactions(pair: Pair) -> None:
     more = {f"{pair.source}.consumer.isolation.level": "read_committed", "sync.group.offsets.enabled": "true"}
     with pair.mirror(more) as mirror:
         await_count(pair.backup, pair.remote(1), 21)
-        await_true(lambda: java_offsets(pair.backup, group, pair.remote(1)) == {0: 21}, 20, "the end")
+        await_true(lambda: java_offsets(pair.backup, group, pair.remote(1)) == {0: 21}, WAIT_S, "the end")
         assert mirror.stop().status == 0
 
 
@@ -325,7 +326,7 @@ def test_the_lag_of_the_mirror_is_seen_by_ordinary_tools(pair: Pair) -> None:
     with pair.mirror() as mirror:
         await_count(pair.backup, pair.remote(1), 100)
         group = f"connect-MirrorSourceConnector-{pair.target}"
-        await_true(lambda: java_group_lags(pair.primary, group, pair.topic(1)) == whole(0), 20, "lag 0")
+        await_true(lambda: java_group_lags(pair.primary, group, pair.topic(1)) == whole(0), WAIT_S, "lag 0")
         assert mirror.stop().status == 0
     pair.fill(1)
     assert java_group_lags(pair.primary, group, pair.topic(1)) == whole(PER_PARTITION)
@@ -345,7 +346,7 @@ def test_a_flow_waits_for_its_cluster_while_others_run(
         f"{pair.source}->{name}.enabled": "true",
     }
     with pair.mirror(more) as mirror:
-        mirror.await_said(f"{pair.source}->{name} waiting: cluster {name} is unreachable", 40)
+        mirror.await_said(f"{pair.source}->{name} waiting: cluster {name} is unreachable", WAIT_S)
         await_count(pair.backup, pair.remote(1), 100)
         third.start(1)
         await_count(third, pair.remote(1), 100)
@@ -356,7 +357,7 @@ def test_no_reset_stops_the_partition_once(pair: Pair) -> None:
     """L13: MM2 stays RUNNING, copies nothing and logs without a pause; here each partition stops with the key to write."""
     pair.fill(1)
     with pair.mirror({f"{pair.source}.consumer.auto.offset.reset": "none"}) as mirror:
-        mirror.await_said("stopped NO_STARTING_POINT", 30)
+        mirror.await_said("stopped NO_STARTING_POINT", WAIT_S)
         outcome = mirror.stop()
     lines = [line for line in outcome.output.splitlines() if f"{pair.topic(1)}-" in line and "STARTING" in line]
     assert len(lines) == PARTITIONS
@@ -425,7 +426,7 @@ def test_only_groups_of_wanted_topics_and_names_are_checkpointed(pair: Pair) -> 
     with client_of(pair.backup) as client:
         append_records(client, TopicPartition(topic, 0), entries, now_ms())
     with pair.mirror() as mirror:
-        mirror.await_said("copying", 30)
+        mirror.await_said("copying", WAIT_S)
 
         def written() -> list[tuple[str, str]]:
             with client_of(pair.backup) as client:
@@ -433,6 +434,6 @@ def test_only_groups_of_wanted_topics_and_names_are_checkpointed(pair: Pair) -> 
             found = [decode_checkpoint(record.key, record.value) for record in records]
             return [(checkpoint.group, str(checkpoint.partition)) for checkpoint in found]
 
-        await_true(written, 20, "a checkpoint")
+        await_true(written, WAIT_S, "a checkpoint")
         assert mirror.stop().status == 0
     assert set(written()) == {(wanted, f"{pair.remote(1)}-0")}

@@ -12,7 +12,8 @@ from integration.scenario import QUICK, await_count, java_count
 
 from sparkmirror.local import LocalCluster, open_clusters
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
+WAIT_S = 90.0
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 
 
@@ -49,8 +50,8 @@ def test_fan_out_one_to_three(clusters: list[LocalCluster], written: Callable[..
     named = dict(zip(names, clusters, strict=True))
     with live_mirror(written(named, [f"{names[0]}->{name}" for name in names[1:]], f"global-{mark}")) as mirror:
         for cluster in clusters[1:]:
-            await_count(cluster, f"{names[0]}.{topic}", 200, 60)
-            await_true(lambda c=cluster: f"{names[0]}.heartbeats" in topics_of(c), 30, "heartbeats of the centre")
+            await_count(cluster, f"{names[0]}.{topic}", 200, WAIT_S)
+            await_true(lambda c=cluster: f"{names[0]}.heartbeats" in topics_of(c), WAIT_S, "heartbeats of the centre")
         assert mirror.stop().status == 0
 
 
@@ -78,9 +79,9 @@ def test_a_chain_names_every_hop_and_does_not_come_back(clusters: list[LocalClus
     named = dict(zip((a, b, c), clusters, strict=False))
     path = written(named, [f"{a}->{b}", f"{b}->{c}", f"{c}->{a}"], f".*{topic}")
     with live_mirror(path) as mirror:
-        await_count(clusters[1], f"{a}.{topic}", 50, 60)
-        await_count(clusters[2], f"{b}.{a}.{topic}", 50, 60)
-        await_true(lambda: f"{b}.{a}.heartbeats" in topics_of(clusters[2]), 30, "heartbeats over two hops")
+        await_count(clusters[1], f"{a}.{topic}", 50, WAIT_S)
+        await_count(clusters[2], f"{b}.{a}.{topic}", 50, WAIT_S)
+        await_true(lambda: f"{b}.{a}.heartbeats" in topics_of(clusters[2]), WAIT_S, "heartbeats over two hops")
         assert not {name for name in topics_of(clusters[0]) if name.endswith(topic) and name != topic}
         assert mirror.stop().status == 0
 
@@ -110,7 +111,7 @@ def test_identity_both_ways_in_two_files_is_refused_too(clusters: list[LocalClus
     produce(clusters[0], topic, 0, numbered(5))
     named = dict(zip((a, b), clusters, strict=False))
     with live_mirror(written(named, [f"{a}->{b}"], topic, replication__policy__class=IDENTITY)) as first:
-        await_count(clusters[1], topic, 5, 60)
+        await_count(clusters[1], topic, 5, WAIT_S)
         outcome = run_once(written(named, [f"{b}->{a}"], topic, replication__policy__class=IDENTITY))
         assert outcome.status == 2, outcome.output
         assert f"{a}->{b} copies {topic} the other way" in outcome.output

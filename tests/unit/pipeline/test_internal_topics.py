@@ -41,7 +41,7 @@ def test_a_missing_topic_is_created_compacted(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_topic_that_is_there_needs_no_right_to_create(monkeypatch: pytest.MonkeyPatch) -> None:
-    """createCompactedTopic: topic exists, unsupported version, no rights for the topic or the cluster: all as if it exists."""
+    """createCompactedTopic: topic exists, unsupported version, no rights: all as if it exists."""
     door = Door(monkeypatch, "t", refusal="CLUSTER_AUTHORIZATION_FAILED")
     ensure_compacted_topic(door, "t", 1, 3)  # type: ignore[arg-type]
     assert door.created == []
