@@ -7,6 +7,7 @@ SparkmirrorError
 │   ├── NoFlowEnabled               no source->target flow is enabled
 │   ├── CustomClassFailed           a class that the user wrote raised, or answered what it must not
 │   ├── ReplicationLoop             another flow copies the same topics the other way under the same names
+│   ├── MoveRefused                 a position cannot be moved as it was asked
 │   └── EnvironmentUnfit            this machine or Spark session cannot run the flow
 ├── ClusterError                a cluster's owner must act
 │   ├── ClusterUnreachable          no broker of the cluster answered
@@ -47,6 +48,7 @@ __all__ = [
     "EnvironmentUnfit",
     "FlowOwnedByAnother",
     "InternalError",
+    "MoveRefused",
     "NoFlowEnabled",
     "NoStartingPoint",
     "OrderBroken",
@@ -119,6 +121,12 @@ class ReplicationLoop(ConfigError):
     """Another flow copies the same topics the other way under the same names."""
 
     code = "REPLICATION_LOOP"
+
+
+class MoveRefused(ConfigError):
+    """A position cannot be moved as it was asked."""
+
+    code = "MOVE_REFUSED"
 
 
 class EnvironmentUnfit(ConfigError):

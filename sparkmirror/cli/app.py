@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import typer
 
 from sparkmirror.cli.demo import demo
+from sparkmirror.cli.offsets import offsets
 from sparkmirror.cli.plan import plan
 from sparkmirror.cli.run import PIPE_CLOSED, run, silence_stdout
 from sparkmirror.cli.text import printable
@@ -19,7 +20,7 @@ __all__ = ["error_lines", "main", "spread_clusters"]
 
 CLUSTERS = "--clusters"
 # Options whose next word is a value and no argument.
-VALUED = frozenset({CLUSTERS, "--master", "--conf", "--records", "--size"})
+VALUED = frozenset({CLUSTERS, "--master", "--conf", "--records", "--size", "--topic", "--partition", "--to", "--flow"})
 
 BUG_HINT = "this is a bug of ours; SPARKMIRROR_TRACEBACK=1 shows where"
 
@@ -34,6 +35,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(plan)
 app.command()(demo)
+app.add_typer(offsets, name="offsets")
 
 
 def main() -> None:

@@ -59,7 +59,8 @@ def _headline(flow: FlowStatus) -> Text:
 
 def _numbers(flow: FlowStatus, rate: Rate) -> Text:
     speed = f"  {amount(rate.records)} records/s  {megabytes(rate.record_bytes)}/s"
-    return Text(f"{speed}  lag {amount(flow.lag)}  copied {amount(flow.records)} ({megabytes(flow.record_bytes)})")
+    gaps = f"  gaps {amount(flow.gaps)}" if flow.gaps else ""
+    return Text(f"{speed}  lag {amount(flow.lag)}  copied {amount(flow.records)} ({megabytes(flow.record_bytes)}){gaps}")
 
 
 def _partitions(flow: FlowStatus) -> Text:

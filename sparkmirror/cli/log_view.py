@@ -38,6 +38,8 @@ def summary(flow: FlowStatus, rate: Rate) -> Line:
         f"{state} records={flow.records} bytes={flow.record_bytes} records/s={rate.records:.0f} "
         f"MB/s={rate.record_bytes / 1e6:.1f} lag={flow.lag} partitions={len(flow.partitions)}"
     )
+    if flow.gaps:
+        text += f" gaps={flow.gaps}"
     # A state other than the flow's own is that of all its partitions.
     level = (_FLOW_LEVELS if state == flow.state else _LEVELS).get(state, "INFO")
     return Line(level, f"{text} {counts}".rstrip())

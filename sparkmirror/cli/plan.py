@@ -23,6 +23,7 @@ __all__ = ["SCHEMA", "as_json", "as_lines", "plan", "print_tables"]
 
 SCHEMA = 1  # of the JSON; raised when a field changes its meaning or goes away, not when one comes
 UNREACHABLE = 2
+GAPS_NAMED_MAX = 3
 
 _OWNERS = {
     "nobody": "no owner yet",
@@ -94,7 +95,7 @@ def _row(topic: PlannedTopic) -> Sequence[Text]:
     style = "red" if topic.action == "stop" else ""
     if not topic.replicated:
         return [Text(printable(topic.topic)), Text("not copied"), *[Text("")] * 3, Text(printable(topic.reason))]
-    why = topic.reason if topic.action in ("nothing", "create") else topic.action_reason
+    why = "; ".join([topic.reason if topic.action in ("nothing", "create") else topic.action_reason, *_gaps(topic)])
     cells = [topic.topic, topic.remote, _action(topic), _starts(topic), _behind(topic), why]
     return [Text(printable(cell), style=style) for cell in cells]
 
@@ -130,7 +131,7 @@ def _topic_facts(topic: PlannedTopic) -> list[str]:
     if not topic.replicated:
         return [topic.reason]
     starts = f"starts at {_starts(topic)}, {_behind(topic)} behind"
-    return [topic.reason, _action(topic), starts, *([topic.action_reason] if topic.action_reason else [])]
+    return [topic.reason, _action(topic), starts, *([topic.action_reason] if topic.action_reason else []), *_gaps(topic)]
 
 
 def _action(topic: PlannedTopic) -> str:
@@ -152,6 +153,16 @@ def _starts(topic: PlannedTopic) -> str:
         return f"{where} ({start.basis})"
     counts = Counter(start.basis for start in topic.starts)
     return ", ".join(f"{basis} ×{count}" if len(counts) > 1 else basis for basis, count in counts.items())
+
+
+def _gaps(topic: PlannedTopic) -> list[str]:
+    """What was given up, in few words however many gaps there are."""
+    found = [(start.partition, gap) for start in topic.starts for gap in start.gaps]
+    if not found:
+        return []
+    named = [f"partition {partition} offsets {gap.first} to {gap.last}" for partition, gap in found[:GAPS_NAMED_MAX]]
+    rest = f" and {amount(len(found) - GAPS_NAMED_MAX)} more" if len(found) > GAPS_NAMED_MAX else ""
+    return [f"never copied, as accepted: {', '.join(named)}{rest}"]
 
 
 def _behind(topic: PlannedTopic) -> str:

@@ -76,6 +76,9 @@ class ClusterClient:
             lock = self._locks.setdefault(address, threading.Lock())
         with lock:
             connection = self._connections.get(address)
+            if connection is not None and connection.is_outlived:
+                connection.close()
+                connection = None
             if connection is None:
                 connection = self._connections[address] = self._dial(address)
             try:

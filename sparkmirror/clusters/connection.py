@@ -1,15 +1,17 @@
 """One authenticated connection to one broker, on a socket of our own.
 
-kafka-python encodes and decodes the control messages and runs the SASL exchange; its transport is not used, because it
+kafka-python encodes and decodes the control messages; its transport is not used, because it
 reads 4 KiB at a time and copies every byte twice (measured: 5.9 s of CPU for 1 GB against 1.5 s for this socket).
 """
 
 from __future__ import annotations
 
 import io
+import math
 import socket
 import ssl
 import struct
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,9 +22,11 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from sparkmirror.clusters.compact import skip_tags
 from sparkmirror.clusters.error_codes import name_of
-from sparkmirror.clusters.security import sasl_mechanism, sasl_mechanism_name, tls_context
+from sparkmirror.clusters.logins import LoginFailed
+from sparkmirror.clusters.security import Login, sasl_login, tls_context, tls_settings
+from sparkmirror.clusters.tls import TlsSettings, handshake_trouble, is_alert
 from sparkmirror.config import Secret
-from sparkmirror.errors import BrokerRefused, BrokerTooOld, ClusterUnreachable, ConnectionLost
+from sparkmirror.errors import BrokerRefused, BrokerTooOld, ClusterUnreachable, ConfigError, ConnectionLost
 
 __all__ = ["CLIENT_ID", "FRAME_BYTES_MAX", "Address", "Buffer", "Connection", "connect", "request_head"]
 
@@ -34,6 +38,13 @@ Buffer = bytes | bytearray | memoryview
 # leaves room for large batches and still refuses a hostile 2 GB length.
 FRAME_BYTES_MAX = 256 << 20
 SOCKET_BUFFER_BYTES = 4 << 20
+# An answer that comes in more slowly than this for so long is not a slow link but a broken or hostile end.
+TRICKLE_S, TRICKLE_BYTES_PER_S = 30.0, 1000
+SASL_ROUNDS_MAX = 10  # Kerberos takes four, SCRAM two
+# A connection is renewed after this part of the time for which the broker knows us (KIP-368; Java: 85 to 95 %).
+SESSION_PART = 0.85
+ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED = 34, 58
+TLS_ALERT = b"\x15\x03"  # how a TLS listener answers who does not speak TLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +66,7 @@ class Connection:
         self.address = address
         self.alias = alias
         self.versions: dict[int, tuple[int, int]] = {}
+        self.renew_at = math.inf  # on the monotonic clock; from then on the broker may end the session
         self._correlation = 0
 
     def version(self, api_key: int, *, lowest: int, highest: int) -> int:
@@ -72,6 +84,11 @@ class Connection:
         """Whether the broker speaks this version of this API."""
         low, high = self.versions.get(api_key, (0, -1))
         return low <= version <= high
+
+    @property
+    def is_outlived(self) -> bool:
+        """Whether the login is about to end, so that a new connection must take its place."""
+        return time.monotonic() >= self.renew_at
 
     def call(self, request: Any, *, timeout_s: float) -> Any:
         """The decoded answer to one control request of kafka-python's own message types."""
@@ -114,18 +131,24 @@ class Connection:
             raise ConnectionLost(f"{self.alias} at {self.address}: unreadable answer: {error}") from error
 
     def _read_frame(self) -> bytes:
-        (size,) = struct.unpack(">i", self._read_exactly(4))
+        head = self._read_exactly(4)
+        if head.startswith(TLS_ALERT):
+            raise EOFError("the listener speaks TLS; write security.protocol = SSL or SASL_SSL")
+        (size,) = struct.unpack(">i", head)
         if not 4 <= size <= FRAME_BYTES_MAX:
             raise EOFError(f"frame of {size} bytes, expected 4 to {FRAME_BYTES_MAX}: is this a Kafka listener?")
         return self._read_exactly(size)
 
     def _read_exactly(self, size: int) -> bytes:
-        chunks = bytearray()
+        chunks, since = bytearray(), time.monotonic()
         while len(chunks) < size:
             chunk = self.sock.recv(min(size - len(chunks), 1 << 20))
             if not chunk:
                 raise EOFError("the broker closed the connection; is the listener's security protocol the configured one?")
             chunks += chunk
+            waited = time.monotonic() - since
+            if waited > TRICKLE_S and len(chunks) < waited * TRICKLE_BYTES_PER_S:
+                raise EOFError(f"{len(chunks)} of {size} bytes of an answer in {waited:.0f} s")
         return bytes(chunks)
 
     def close(self) -> None:
@@ -142,25 +165,71 @@ def request_head(api: int, version: int, correlation: int, body_bytes: int) -> b
 def connect(
     address: Address, *, alias: str, security: Mapping[str, str | Secret], timeout_s: float
 ) -> Connection:
-    """A connection that has passed TLS, API versions and SASL."""
+    """A connection that has passed TLS, API versions and SASL.
+
+    What a person must mend (a certificate, a password, a key of the file) is `BrokerRefused`, never `ConfigError`: files
+    and passwords change while we run, and whoever waits for a cluster waits for these, too.
+    """
+    where = f"cluster {alias} at {address}"
+    try:
+        tls = tls_settings(security)
+        context = tls_context(security)
+        sock = _dial(address, where, timeout_s)
+        if tls is not None and context is not None:
+            sock = _wrap(sock, context, tls, address, where, timeout_s)
+        connection = Connection(sock, address, alias)
+        try:
+            _greet(connection, tls, where, timeout_s)
+            _authenticate(connection, security, where, timeout_s)
+        except BaseException:
+            connection.close()
+            raise
+    except ConfigError as error:
+        raise _refused(where, error.message) from error
+    return connection
+
+
+def _dial(address: Address, where: str, timeout_s: float) -> socket.socket:
     try:
         sock = socket.create_connection((address.host, address.port), timeout=timeout_s)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BUFFER_BYTES)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
-        context = tls_context(security)
-        if context is not None:
-            sock = context.wrap_socket(sock, server_hostname=address.host)
-    except (OSError, ssl.SSLError) as error:
-        raise ClusterUnreachable(f"cluster {alias} at {address}: {_reason(error, timeout_s)}") from error
-    connection = Connection(sock, address, alias)
+    except OSError as error:
+        raise ClusterUnreachable(f"{where}: {_reason(error, timeout_s)}") from error
+    return sock
+
+
+def _wrap(
+    sock: socket.socket, context: ssl.SSLContext, tls: TlsSettings, address: Address, where: str, timeout_s: float
+) -> ssl.SSLSocket:
+    try:
+        return context.wrap_socket(sock, server_hostname=address.host)
+    except OSError as error:
+        sock.close()
+        trouble = handshake_trouble(error, tls, address.host, address.port) if isinstance(error, ssl.SSLError) else ""
+        if trouble:
+            raise _refused(where, trouble) from error
+        reason = _reason(error, timeout_s)
+        if isinstance(error, ssl.SSLEOFError | ConnectionError):
+            reason = "the broker closed the connection in the TLS handshake; does this listener speak TLS?"
+        raise ClusterUnreachable(f"{where}: {reason}") from error
+
+
+def _greet(connection: Connection, tls: TlsSettings | None, where: str, timeout_s: float) -> None:
+    """The first words. Since TLS 1.3 a broker refuses a client's certificate only now."""
     try:
         _learn_versions(connection, timeout_s)
-        _authenticate(connection, security, timeout_s)
-    except BaseException:
-        connection.close()
+    except ConnectionLost as error:
+        cause = error.__cause__
+        if tls is not None and isinstance(cause, ssl.SSLError) and is_alert(cause):
+            trouble = handshake_trouble(cause, tls, connection.address.host, connection.address.port)
+            raise _refused(where, trouble) from error
+        if tls is not None and isinstance(cause, EOFError | ConnectionError):
+            raise ConnectionLost(
+                f"{error.message}; a listener that wants a client certificate does so, too: ssl.keystore.location"
+            ) from error
         raise
-    return connection
 
 
 def _learn_versions(connection: Connection, timeout_s: float) -> None:
@@ -178,32 +247,48 @@ def _learn_versions(connection: Connection, timeout_s: float) -> None:
     raise BrokerTooOld(f"{connection.alias} at {connection.address}: no common version of ApiVersions")
 
 
-def _authenticate(connection: Connection, security: Mapping[str, str | Secret], timeout_s: float) -> None:
-    name = sasl_mechanism_name(security)
-    if name is None:
+def _authenticate(
+    connection: Connection, security: Mapping[str, str | Secret], where: str, timeout_s: float
+) -> None:
+    login = sasl_login(security, connection.address.host)
+    if login is None:
         return
-    where = f"{connection.alias} at {connection.address}"
-    mechanism = sasl_mechanism(security, connection.address.host)
-    answer = connection.call(SaslHandshakeRequest(version=1, mechanism=name), timeout_s=timeout_s)
+    answer = connection.call(SaslHandshakeRequest(version=1, mechanism=login.mechanism), timeout_s=timeout_s)
+    if answer.error_code == ILLEGAL_SASL_STATE:
+        reason = "the listener wants no SASL login; write security.protocol = PLAINTEXT or SSL, or another port"
+        raise _refused(where, reason, answer.error_code)
     if answer.error_code:
-        raise BrokerRefused(
-            f"{where}: SASL mechanism {name} is not offered, only {', '.join(answer.mechanisms)}",
-            error_code=answer.error_code,
-            hint="set sasl.mechanism to an offered one",
-        )
-    while not mechanism.is_done():
-        answer = connection.call(
-            SaslAuthenticateRequest(version=1, auth_bytes=mechanism.auth_bytes()), timeout_s=timeout_s
-        )
-        if answer.error_code:
-            raise BrokerRefused(
-                f"{where}: {name} login refused: {answer.error_message or name_of(answer.error_code)}",
-                error_code=answer.error_code,
-                hint="check user name and password in sasl.jaas.config",
-            )
-        mechanism.receive(answer.auth_bytes)
-    if not mechanism.is_authenticated():
-        raise BrokerRefused(f"{where}: {name} login did not finish", error_code=58)
+        offered = ", ".join(answer.mechanisms)
+        reason = f"SASL mechanism {login.mechanism} is not offered, only {offered}; write one of them as sasl.mechanism"
+        raise _refused(where, reason, answer.error_code)
+    began = time.monotonic()
+    lifetime_ms = _converse(connection, login, where, timeout_s)
+    if lifetime_ms > 0:
+        connection.renew_at = began + lifetime_ms / 1000 * SESSION_PART
+
+
+def _converse(connection: Connection, login: Login, where: str, timeout_s: float) -> int:
+    """Says what the mechanism says; returns for how many milliseconds the broker then knows us, 0 for ever."""
+    about = f"{login.mechanism} login of {login.who}"
+    lifetime_ms = 0
+    try:
+        said = next(login.exchange)
+        for _ in range(SASL_ROUNDS_MAX):
+            answer = connection.call(SaslAuthenticateRequest(version=1, auth_bytes=said), timeout_s=timeout_s)
+            if answer.error_code:
+                told = answer.error_message or name_of(answer.error_code)
+                raise _refused(where, f"{about} was refused: {told}; check {login.check}", answer.error_code)
+            lifetime_ms = answer.session_lifetime_ms or 0
+            said = login.exchange.send(answer.auth_bytes or b"")
+    except StopIteration:
+        return lifetime_ms
+    except LoginFailed as failure:
+        raise _refused(where, f"{about} failed: {failure.reason}; check {login.check}") from failure
+    raise _refused(where, f"{about} did not end after {SASL_ROUNDS_MAX} rounds; check {login.check}")
+
+
+def _refused(where: str, reason: str, error_code: int = SASL_AUTHENTICATION_FAILED) -> BrokerRefused:
+    return BrokerRefused(f"{where}: {reason}", error_code=error_code)
 
 
 def _reason(error: BaseException, timeout_s: float) -> str:

@@ -28,6 +28,7 @@ NO_OFFSET = -1
 # A coordinator that moved or loads: ask again, at the one that is named now. Other codes, retriable or not, are the
 # partition's own: one that was deleted must not hold up the commits of the others.
 COORDINATOR_MOVED = frozenset({14, 15, 16})
+NO_RIGHTS = frozenset({30, 53})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,10 @@ def committed_offsets(client: ClusterClient, groups: Collection[str]) -> dict[st
         rest = [group for group in groups if group not in found]
         moved = 0
         for node, names in _by_coordinator(client, rest):
+            if node < 0:
+                found.update({name: GroupOffsets({}, -node) for name in names})
+                _forget(client, names)  # rights may come
+                continue
             answer = _ask(client, node, names, functools.partial(_fetch_request, groups=names))
             for name, offsets in _read_fetched(answer):
                 if offsets.error in COORDINATOR_MOVED:
@@ -102,7 +107,10 @@ def committed_offsets(client: ClusterClient, groups: Collection[str]) -> dict[st
 
 
 def _nodes_of(client: ClusterClient, groups: Collection[str]) -> dict[str, int]:
-    """The coordinator of each group, remembered until it moves; many are asked for in one request."""
+    """The coordinator of each group, remembered until it moves; many are asked for in one request.
+
+    A group that we have no rights for has the error code, negative, in its place: it must not hold up the others.
+    """
     unknown = [group for group in groups if group not in client.group_nodes]
     for start in range(0, len(unknown), GROUPS_PER_REQUEST_MAX):
         some = unknown[start : start + GROUPS_PER_REQUEST_MAX]
@@ -122,8 +130,9 @@ def _find_coordinators(client: ClusterClient, groups: list[str]) -> dict[str, in
 
     answer = client.ask_any(build)
     for found in answer.coordinators:
-        client.check(found.error_code, f"coordinator of group {found.key}")
-    return {found.key: int(found.node_id) for found in answer.coordinators}
+        if found.error_code not in NO_RIGHTS:
+            client.check(found.error_code, f"coordinator of group {found.key}")
+    return {c.key: -c.error_code if c.error_code else int(c.node_id) for c in answer.coordinators}
 
 
 def _ask(client: ClusterClient, node: int, groups: list[str], build: Callable[[Connection], Any]) -> Any:
@@ -171,6 +180,9 @@ def commit_offsets(
 
     def send() -> dict[TopicPartition, int]:
         node = _nodes_of(client, [group])[group]
+        if node < 0:
+            _forget(client, [group])
+            return dict.fromkeys(offsets, -node)
         answer = _ask(client, node, [group], lambda c: _commit_request(c, group, offsets))
         codes = {
             TopicPartition(topic.name, part.partition_index): int(part.error_code)

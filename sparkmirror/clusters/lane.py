@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
+from sparkmirror.clusters import connection as limits
 from sparkmirror.clusters.compact import skip_tags
 from sparkmirror.clusters.connection import CLIENT_ID, FRAME_BYTES_MAX, Buffer, Connection, request_head
 from sparkmirror.errors import ConnectionLost
@@ -54,6 +55,7 @@ class Lane:
         self._frame: bytearray | None = None
         self._frame_view: memoryview | None = None
         self._filled = 0
+        self._frame_since = now
 
     def fileno(self) -> int:
         """For the selector."""
@@ -131,19 +133,30 @@ class Lane:
     def _take(self, now: float) -> None:
         budget = READ_BYTES_MAX
         try:
-            while budget > 0:
+            # What OpenSSL holds already decrypted wakes no selector: it is taken whatever the budget says.
+            while budget > 0 or (self._is_tls and self.sock.pending()):  # type: ignore[attr-defined]
                 got = self._read_some()
                 if got == 0:
                     self.broken = "the broker closed the connection"
                     return
                 self.heard_at = now
                 budget -= got
+                self._refuse_trickle(now)
                 if self._frame is None and got < SCRATCH_BYTES and not (self._is_tls and self.sock.pending()):  # type: ignore[attr-defined]
                     return
         except WOULD_BLOCK:
             return
         except (OSError, ValueError, IndexError, struct.error) as error:
             self.broken = str(error) or type(error).__name__
+
+    def _refuse_trickle(self, now: float) -> None:
+        if self._frame is None:
+            self._frame_since = now
+        elif self._is_trickle(now - self._frame_since):
+            raise ValueError(f"{self._filled} of {len(self._frame)} bytes of an answer in {now - self._frame_since:.0f} s")
+
+    def _is_trickle(self, waited: float) -> bool:
+        return waited > limits.TRICKLE_S and self._filled < waited * limits.TRICKLE_BYTES_PER_S
 
     def _read_some(self) -> int:
         if self._frame is not None:
@@ -181,9 +194,10 @@ class Lane:
     def _deliver(self, frame: bytearray) -> None:
         if not self._owed:
             raise ValueError("an answer that nobody asked for")
-        correlation, reply, tagged = self._owed.popleft()
-        if int.from_bytes(frame[:4], "big") != correlation:
+        correlation, reply, tagged = self._owed[0]
+        if int.from_bytes(frame[:4], "big") != correlation:  # the answer stays owed: whoever waits hears of the end
             raise ValueError(f"correlation id {int.from_bytes(frame[:4], 'big')}, expected {correlation}")
+        self._owed.popleft()
         self._ready.append((reply, frame, skip_tags(frame, 4) if tagged else 4))
 
     def close(self) -> None:

@@ -104,6 +104,8 @@ class LogReader:
 
     def poll(self, wait_ms: int) -> list[Record]:
         """Records that arrived, waiting up to `wait_ms` for the first."""
+        if self._connection is not None and self._connection.is_outlived:
+            self.close()
         if self._connection is None:
             self._connection = self._client.dial_leader(self.partition)
         limits = FetchLimits(wait_ms, 1, READ_BYTES, READ_BYTES, 0)

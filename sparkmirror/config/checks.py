@@ -9,6 +9,7 @@ from sparkmirror.config.custom_classes import CUSTOM_METHODS, is_class_reference
 from sparkmirror.config.java_regex import RegexRefused, compile_list
 from sparkmirror.config.keys import BYTE_ARRAY_CONVERTER, MIRROR, Key, Kind
 from sparkmirror.config.parsing import Value, ValueRefused, parse_reset, parse_servers, parse_value, shown, split_list
+from sparkmirror.config.security_warnings import security_warnings
 from sparkmirror.config.values import FlowSettings
 
 __all__ = ["alias_problem", "flow_problems", "flow_warnings", "value_problem", "value_warnings"]
@@ -30,7 +31,14 @@ KNOWN_CLASSES = {
     "value.converter": (BYTE_ARRAY_CONVERTER,),
     "header.converter": (BYTE_ARRAY_CONVERTER,),
 }
-REGEX_LISTS = ("topics", "topics.exclude", "groups", "groups.exclude", "config.properties.exclude")
+REGEX_LISTS = (
+    "topics",
+    "topics.exclude",
+    "groups",
+    "groups.exclude",
+    "config.properties.exclude",
+    "on.source.gap.skip.topics",
+)
 # Blanks behind these change what they mean: MirrorMaker 2 reads them without dropping blanks.
 UNTRIMMED = (
     "enabled",
@@ -100,6 +108,7 @@ def value_warnings(key: Key, text: str, written: str) -> Iterator[str]:
         yield from _list_warnings(split_list(written))
     if key.name.startswith("emit.") and key.name.endswith(".interval.seconds") and written.strip() == "0":
         yield "0 means without a pause"
+    yield from security_warnings(key, text)
 
 
 def flow_problems(flows: Sequence[FlowSettings]) -> Iterator[str]:

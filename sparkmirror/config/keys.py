@@ -227,6 +227,10 @@ _SOURCE = [
         "show it", _CONN, ours=True),
     Key("metric.names.formats", LIST, "legacy", "names of metrics", _CONN, choices=("legacy", "new"),
         unused="metrics have one form of names here"),
+    Key("on.source.gap", STRING, "stop",
+        "when the source deleted records before they were copied: stop the partition and say so, or skip them, say so once "
+        "and keep the gap in the ledger", _CONN, choices=("stop", "skip"), ours=True),
+    Key("on.source.gap.skip.topics", LIST, "", "regexes of topics that skip although the flow stops", _CONN, ours=True),
 ]  # fmt: skip
 
 _CHECKPOINT = [

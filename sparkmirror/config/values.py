@@ -88,6 +88,8 @@ class FlowSettings:
     heartbeats_topic_replication_factor: int
     offset_lag_max: int
     lag_group_enabled: bool
+    on_source_gap: str
+    on_source_gap_skip_topics: tuple[str, ...]
     metric_names_formats: tuple[str, ...]
 
     tasks_max: int | None

@@ -1,8 +1,8 @@
 """What is done to clusters around the copying: topics now; configs, rights, heartbeats and groups later."""
 
 from sparkmirror.control.acls import AclSync
-from sparkmirror.control.flows import Mirror, RunOptions, run_flows
-from sparkmirror.control.plan import FlowPlan, OwnerFinding, PartitionStart, Plan, PlannedTopic, make_plan
+from sparkmirror.control.flows import Mirror, RunOptions, place_of, run_flows
+from sparkmirror.control.plan import FlowPlan, OwnerFinding, PartitionStart, Plan, PlannedTopic, find_owner, make_plan
 from sparkmirror.control.topics import TopicControl, TopicPlan
 
 __all__ = [
@@ -16,6 +16,8 @@ __all__ = [
     "RunOptions",
     "TopicControl",
     "TopicPlan",
+    "find_owner",
     "make_plan",
+    "place_of",
     "run_flows",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import shlex
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -18,7 +19,7 @@ from sparkmirror.errors import ClusterUnreachable, EnvironmentUnfit, Sparkmirror
 from sparkmirror.pipeline import Conductor, FlowPlace, FlowStatus, SparkSlots
 from sparkmirror.topology import ledger_topic, policy_for, require_custom_classes
 
-__all__ = ["Mirror", "RunOptions", "run_flows"]
+__all__ = ["Mirror", "RunOptions", "place_of", "run_flows"]
 
 # A broker that is there answers in milliseconds; dialling one that is not takes 5 s. Nobody waits longer than 30 s.
 REACH_S = 25.0
@@ -66,7 +67,7 @@ class Mirror:
         slots = slots_per_flow(self._flows)
         self._spark = SparkSlots(master=self._options.master, conf=self._options.conf, slots=sum(slots.values()))
         for flow in self._flows:
-            place = self._place(flow, slots[str(flow.name)])
+            place = place_of(self._settings, flow, self._options, slots=slots[str(flow.name)])
             conductor = Conductor(flow, place, self._spark, TopicControl(flow).discover)
             self._conductors.append(conductor)
             thread = self._begin(str(flow.name), conductor.run)
@@ -107,22 +108,6 @@ class Mirror:
                 self._unfit = error
                 self.stop()
 
-    def _place(self, flow: FlowSettings, slots: int) -> FlowPlace:
-        policy = policy_for(flow)
-        is_on_source = flow.offset_syncs_topic_location == "source"
-        other = flow.name.target if is_on_source else flow.name.source
-        return FlowPlace(
-            config_path=os.path.abspath(self._settings.path),
-            config_digest=self._settings.digest,
-            ledger_topic=ledger_topic(flow.name.source),
-            offsets_topic=flow.offset_storage_topic,
-            syncs_topic=policy.offset_syncs_topic(other),
-            slots=slots,
-            once=self._options.once,
-            take_over=self._options.take_over,
-            standby=self._options.standby,
-        )
-
     @property
     def is_running(self) -> bool:
         """Whether any flow still runs."""
@@ -152,6 +137,28 @@ class Mirror:
         """What ended flows before their time."""
         found: list[SparkmirrorError] = [] if self._unfit is None else [self._unfit]
         return found + [conductor.failure for conductor in self._conductors if conductor.failure is not None]
+
+
+def place_of(settings: Settings, flow: FlowSettings, options: RunOptions, *, slots: int) -> FlowPlace:
+    """Where the flow's state lies."""
+    is_on_source = flow.offset_syncs_topic_location == "source"
+    other = flow.name.target if is_on_source else flow.name.source
+    path = os.path.abspath(settings.path)
+    words = [shlex.quote(path)]
+    if len(settings.enabled_flows(None)) > 1:
+        words.append(f"--flow {shlex.quote(str(flow.name))}")
+    return FlowPlace(
+        config_path=path,
+        config_digest=settings.digest,
+        ledger_topic=ledger_topic(flow.name.source),
+        offsets_topic=flow.offset_storage_topic,
+        syncs_topic=policy_for(flow).offset_syncs_topic(other),
+        slots=slots,
+        once=options.once,
+        take_over=options.take_over,
+        standby=options.standby,
+        file_words=" ".join(words),
+    )
 
 
 def run_flows(settings: Settings, options: RunOptions) -> list[FlowStatus]:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from sparkmirror import faults
 from sparkmirror.clusters import (
     LATEST,
     ClusterClient,
@@ -114,6 +115,8 @@ class GroupSync:
         for checkpoint in news:
             self._checkpoints.take(checkpoint)
         self._marks.update(marks)
+        if faults.ARMED and news:
+            faults.point("groups.checkpoint_no_commit")
         return list(notes.sentences(self._source.alias))
 
     def _load(self) -> None:

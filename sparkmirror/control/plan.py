@@ -39,6 +39,7 @@ from sparkmirror.topology import (
 )
 
 __all__ = [
+    "AcceptedGap",
     "FlowPlan",
     "Found",
     "InternalTopic",
@@ -46,6 +47,7 @@ __all__ = [
     "PartitionStart",
     "Plan",
     "PlannedTopic",
+    "find_owner",
     "gather",
     "judge",
     "make_plan",
@@ -85,6 +87,16 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
+class AcceptedGap:
+    """Upstream offsets that were given up, the last one included, why and when."""
+
+    first: int
+    last: int
+    reason: str
+    time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionStart:
     """Where copying one partition would start (next upstream offset), on whose word, and how much is behind that."""
 
@@ -92,6 +104,7 @@ class PartitionStart:
     next_upstream_offset: int | None
     basis: str  # "ledger", "ledger, to be recovered", "mm2", "earliest", "latest"
     behind: int | None
+    gaps: tuple[AcceptedGap, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +209,7 @@ def _read_target(found: Found, target: ClusterClient) -> None:
     ledger = ledger_topic(flow.name.source)
     if _has(view, ledger):
         found.ledger = _ledger(target, ledger)
-        found.owner = _owner(target, ledger, found.ledger.owner)
+        found.owner = find_owner(target, ledger, found.ledger.owner)
     if _has(view, flow.offset_storage_topic):
         found.positions = read_positions(target, flow.offset_storage_topic, flow.name.source)
     remotes = {d.remote for d in _decisions(found) if d.replicated and _has(view, d.remote)}
@@ -226,7 +239,7 @@ def _ledger(target: ClusterClient, topic: str) -> LedgerView:
     return view
 
 
-def _owner(target: ClusterClient, topic: str, owner: Owner | None) -> OwnerFinding:
+def find_owner(target: ClusterClient, topic: str, owner: Owner | None) -> OwnerFinding:
     """Looks for a sign of life: a released or provably dead owner needs no waiting, another one must beat."""
     if owner is None:
         return OwnerFinding("nobody")
@@ -319,7 +332,10 @@ def _start(found: Found, decision: _Decision, index: int) -> PartitionStart:
     offset, basis = _offset_and_basis(found, partition, TopicPartition(decision.remote, index))
     end = found.log_ends.get(partition)
     behind = None if offset is None or end is None else max(end - offset, 0)
-    return PartitionStart(index, offset, basis, behind)
+    history = found.ledger.partitions.get(partition) if found.ledger is not None else None
+    gaps = () if history is None else history.accepted_gaps()
+    told = tuple(AcceptedGap(gap.upstream, gap.until - 1, gap.reason, gap.time_ms) for gap in gaps)
+    return PartitionStart(index, offset, basis, behind, told)
 
 
 def _offset_and_basis(found: Found, partition: TopicPartition, remote: TopicPartition) -> tuple[int | None, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sparkmirror.clusters import (
     ClusterClient,
@@ -38,9 +38,15 @@ NAMED_MAX = 3
 class TopicPlan:
     """What was seen on both clusters and what follows from it; nothing is changed by it."""
 
-    def __init__(self, flow: FlowSettings, source: ClusterView, target: ClusterView) -> None:
+    def __init__(
+        self, flow: FlowSettings, source: ClusterView, target: ClusterView, only: Collection[str] | None = None
+    ) -> None:
         self.source, self.target = source, target
-        names = [t.name for t in source.topics.values() if not t.is_internal and t.error == 0]
+        names = [
+            t.name
+            for t in source.topics.values()
+            if not t.is_internal and t.error == 0 and (only is None or t.name in only)
+        ]
         self.decisions: list[TopicDecision] = select_topics(flow, policy_for(flow), names)
         self.changes: list[TopicChange] = plan_topics(
             self.decisions,
@@ -68,24 +74,24 @@ def refuse_loop(changes: Sequence[TopicChange], flow: FlowSettings, source: Clus
 
 
 class TopicControl:
-    """Keeps the target's topics in step with the source's."""
+    """Keeps the target's topics in step with the source's; `only` these if some are named."""
 
-    def __init__(self, flow: FlowSettings) -> None:
-        self._flow = flow
+    def __init__(self, flow: FlowSettings, only: Collection[str] | None = None) -> None:
+        self._flow, self._only = flow, only
         self._rules = ConfigRules.of(flow)
         self._seen: object = None
         self._last = Discovery((), {})
 
     def discover(self, source: ClusterClient, target: ClusterClient) -> Discovery:
         """One look at both clusters; creates and extends what is missing. Cheap while nothing changed."""
-        plan = TopicPlan(self._flow, source.view(None), target.view(None))
+        plan = TopicPlan(self._flow, source.view(None), target.view(None), self._only)
         if self._seen is None and not self._flow.replication_loops_allowed:
             refuse_loop(plan.changes, self._flow, source)
         seen = self._fingerprint(plan)
         if seen != self._seen or self._last.stopped:
             stopped = self._reconcile(plan, source, target)
             self._last = self._describe(plan, stopped, source, target)
-            self._seen = self._fingerprint(TopicPlan(self._flow, source.view(None), target.view(None)))
+            self._seen = self._fingerprint(TopicPlan(self._flow, source.view(None), target.view(None), self._only))
         return self._last
 
     def _fingerprint(self, plan: TopicPlan) -> object:

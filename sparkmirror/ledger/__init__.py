@@ -1,6 +1,7 @@
 """The copying protocol as pure state machines: records, one attempt, recovery, ownership. No I/O, no clock."""
 
 from sparkmirror.ledger.answers import Expect, expectation
+from sparkmirror.ledger.moving import Move, Standing, moved, reset, skip
 from sparkmirror.ledger.owner import (
     AskAppend,
     AskIsGone,
@@ -16,9 +17,12 @@ from sparkmirror.ledger.owner import (
 )
 from sparkmirror.ledger.partition import Doubt, PartitionCopy, Phase, Sent, extend_runs
 from sparkmirror.ledger.records import (
+    NOBODY,
     Attempt,
     Closed,
+    Gap,
     LedgerRecord,
+    Life,
     Open,
     Owner,
     Position,
@@ -52,6 +56,7 @@ from sparkmirror.ledger.view import LedgerView, PartitionHistory
 
 __all__ = [
     "ATTEMPTS_MAX",
+    "NOBODY",
     "Ask",
     "AskAppend",
     "AskEnds",
@@ -68,8 +73,11 @@ __all__ = [
     "Ends",
     "Expect",
     "Found",
+    "Gap",
     "LedgerRecord",
     "LedgerView",
+    "Life",
+    "Move",
     "Open",
     "Owner",
     "OwnerAsk",
@@ -86,6 +94,7 @@ __all__ = [
     "SlotBeat",
     "SlotStop",
     "SourceChunk",
+    "Standing",
     "Started",
     "State",
     "Truncated",
@@ -98,7 +107,10 @@ __all__ = [
     "find_out",
     "inverse",
     "lost_attempts",
+    "moved",
+    "reset",
     "restate",
+    "skip",
     "take_ownership",
     "tombstone",
 ]

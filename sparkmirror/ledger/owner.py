@@ -12,7 +12,13 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterable
 from dataclasses import dataclass
 
-from sparkmirror.errors import ContentDiffers, FlowOwnedByAnother, ReplicationError
+from sparkmirror.errors import (
+    ContentDiffers,
+    FlowOwnedByAnother,
+    ReplicationError,
+    SourceOffsetLost,
+    TargetHasStranger,
+)
 from sparkmirror.ledger.partition import RUNS_PER_BLOCK, extend_runs
 from sparkmirror.ledger.records import (
     SEQUENCE_MODULUS,
@@ -171,8 +177,13 @@ def close_lost_attempt(
     producer_ids: frozenset[int],
     target_compacts: bool,
     compare_timestamps: bool,
+    accepted: Collection[str] = (),
 ) -> Generator[Ask, object, tuple[list[LedgerRecord], Ready | ReplicationError]]:
-    """RECOVER, steps 2 to 6, after the fence: settle, read, and say where the dead attempt really ended."""
+    """RECOVER, steps 2 to 6, after the fence: settle, read, and say where the dead attempt really ended.
+
+    `accepted` are codes of errors that somebody said to live with: of records that the source lost, the copies keep their
+    place without a partner; what a stranger wrote is passed over.
+    """
     order = history.newest
     position = history.position()
     assert order is not None and position is not None
@@ -185,7 +196,7 @@ def close_lost_attempt(
             position = _before(history, order, Truncated(known))  # a recovery before this one could not end
         while True:
             found = yield from find_out(
-                _baseline(history, position, producer_ids, target_compacts, compare_timestamps)
+                _baseline(history, position, producer_ids, target_compacts, compare_timestamps, accepted)
             )
             if isinstance(found, Found):
                 if found.fenced:
@@ -244,15 +255,14 @@ def _receipt(order: Open, last: Receipt | None, found: Found, count: int, runs: 
 
 def _before(history: PartitionHistory, order: Open, lost: Truncated) -> Position:
     """Where to go on when the target lost its end: the newest upstream offset that still has its copy."""
-    points = [o.position.upstream for o in history.opens.values() if _is_below(history, o, lost.log_end)]
+    points = [o.position.upstream for o in history.counted().values() if _is_below(history, o, order, lost.log_end)]
     upstream = inverse(history.runs(), lost.log_end)
     if upstream is not None:
         points.append(upstream)
     if not points:
         raise ContentDiffers(
             f"{order.target_topic}-{order.partition.partition}: the target lost what lay at {lost.log_end} and above, "
-            f"which was there before the ledger knew of it; the copy began at {order.position.downstream}",
-            hint="compare the last records of both sides, then set the position by hand",
+            f"which was there before the ledger knew of it; the copy began at {order.position.downstream}"
         )
     return Position(max(points), lost.log_end, _sequence_at(history, order, lost.log_end))
 
@@ -269,9 +279,12 @@ def _sequence_at(history: PartitionHistory, order: Open, downstream: int) -> int
     return (start.sequence + kept) % SEQUENCE_MODULUS
 
 
-def _is_below(history: PartitionHistory, order: Open, log_end: int) -> bool:
-    """Whether everything before this open is still in a log that ends there."""
+def _is_below(history: PartitionHistory, order: Open, newest: Open, log_end: int) -> bool:
+    """Whether everything before this open is still in a log that ends there, and the copy was not set back since."""
     at = order.position.downstream
+    later = [o.position.upstream for attempt, o in history.counted().items() if attempt > order.attempt]
+    if order.life != newest.life or (later and min(later) < order.position.upstream):
+        return False
     return at <= log_end and all(void >= at for attempt, void in history.voids.items() if attempt >= order.attempt)
 
 
@@ -281,6 +294,7 @@ def _baseline(
     producer_ids: frozenset[int],
     target_compacts: bool,
     compare_timestamps: bool,
+    accepted: Collection[str],
 ) -> Baseline:
     order = history.newest
     assert order is not None
@@ -290,9 +304,10 @@ def _baseline(
         position=position,
         producer_ids=producer_ids,
         sequenced_by=(order.producer_id, order.producer_epoch),
-        shared=order.shared,
-        source_compacts=order.source_compacts,
+        shared=order.shared or TargetHasStranger.code in accepted,
+        source_compacts=order.source_compacts or SourceOffsetLost.code in accepted,
         target_compacts=target_compacts,
         compare_timestamps=compare_timestamps,
         last_copy=history.last_copy(position.downstream),
+        foreign_below=history.standing_move() is not None,
     )

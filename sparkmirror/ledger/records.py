@@ -13,6 +13,7 @@ key                                             value
 ["state", topic, partition, attempt]            what a partition does or why it stopped
 ["release", topic, partition, attempt]          the driver asks the task to close
 ["void", topic, partition, attempt]             the target lost what lies at and above `downstream`
+["gap", topic, partition, attempt, start]       upstream offsets from `start` on that will not be copied, by somebody's word
 ["slot", number, incarnation]                   a slot's sign of life, each second
 ["stop", number, incarnation]                   the driver asks a slot to end
 """
@@ -26,9 +27,13 @@ from typing import Any, NamedTuple
 from sparkmirror.model import TopicPartition
 
 __all__ = [
+    "NOBODY",
+    "SEQUENCE_MODULUS",
     "Attempt",
     "Closed",
+    "Gap",
     "LedgerRecord",
+    "Life",
     "Open",
     "Owner",
     "Position",
@@ -47,6 +52,7 @@ __all__ = [
 ]
 
 SEQUENCE_MODULUS = 1 << 31
+NOBODY = -1  # the slot of an attempt that no slot is given: a move
 
 
 class Attempt(NamedTuple):
@@ -76,6 +82,13 @@ class Position(NamedTuple):
     sequence: int
 
 
+class Life(NamedTuple):
+    """Which topics of their names these are, on both sides: offsets of one life say nothing in another."""
+
+    source_topic_id: str
+    target_topic_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class Owner:
     """The process that owns the flow; `beat` changes while it lives."""
@@ -92,7 +105,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """The driver's order to copy one partition from `position` on."""
+    """The driver's order to copy one partition from `position` on; or a move, which is closed in the same moment."""
 
     partition: TopicPartition
     attempt: Attempt
@@ -111,6 +124,17 @@ class Open:
     source_compacts: bool
     source_leader_epoch: int = -1
     until: int | None = None
+    move: str = ""  # "on", "behind" or "anew" if it is one: see moving.py
+
+    @property
+    def life(self) -> Life:
+        """Which topics were meant."""
+        return Life(self.source_topic_id, self.target_topic_id)
+
+    @property
+    def is_move(self) -> bool:
+        """Whether nothing is copied by it: it only says where the next attempt begins."""
+        return self.move != ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +200,24 @@ class Void:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """The offsets from `upstream` up to `until`, not included, were given up in this life of the source topic."""
+
+    partition: TopicPartition
+    attempt: Attempt
+    upstream: int
+    until: int
+    reason: str
+    time_ms: int
+    source_topic_id: str
+
+    @property
+    def length(self) -> int:
+        """How many offsets; some of them may never have held a record."""
+        return self.until - self.upstream
+
+
+@dataclass(frozen=True, slots=True)
 class SlotBeat:
     """A slot lives."""
 
@@ -194,7 +236,7 @@ class SlotStop:
     incarnation: int
 
 
-LedgerRecord = Owner | Open | Started | Receipt | Closed | State | Release | Void | SlotBeat | SlotStop
+LedgerRecord = Owner | Open | Started | Receipt | Closed | State | Release | Void | Gap | SlotBeat | SlotStop
 
 Json = Any
 
@@ -246,6 +288,7 @@ def _encode_open(r: Open) -> tuple[Json, Json]:
         "source compacts": r.source_compacts,
         "source leader epoch": r.source_leader_epoch,
         "until": r.until,
+        **({"move": r.move} if r.move else {}),
     }
 
 
@@ -262,6 +305,11 @@ def _encode_receipt(r: Receipt) -> tuple[Json, Json]:
     }
 
 
+def _encode_gap(r: Gap) -> tuple[Json, Json]:
+    value = {"until": r.until, "reason": r.reason, "time": r.time_ms, "source id": r.source_topic_id}
+    return [*_key("gap", r), r.upstream], value
+
+
 def _encode_slot(r: SlotBeat) -> tuple[Json, Json]:
     return ["slot", r.slot, r.incarnation], {"beat": r.beat, "process": r.process, "rss": r.resident_bytes}
 
@@ -275,6 +323,7 @@ _ENCODERS: dict[type, Any] = {
     State: lambda r: (_key("state", r), {"state": r.state, "code": r.code, "reason": r.reason}),
     Release: lambda r: (_key("release", r), {}),
     Void: lambda r: (_key("void", r), {"downstream": r.downstream}),
+    Gap: _encode_gap,
     SlotBeat: _encode_slot,
     SlotStop: lambda r: (["stop", r.slot, r.incarnation], {}),
 }
@@ -347,6 +396,7 @@ def _decode_open(k: Json, v: Json) -> Open:
         source_compacts=v["source compacts"],
         source_leader_epoch=v["source leader epoch"],
         until=v["until"],
+        move=v.get("move", ""),
     )
 
 
@@ -375,6 +425,7 @@ _DECODERS: dict[str, Any] = {
     "state": lambda k, v: State(*_place(k), v["state"], v["code"], v["reason"]),
     "release": lambda k, v: Release(*_place(k)),
     "void": lambda k, v: Void(*_place(k), v["downstream"]),
+    "gap": lambda k, v: Gap(*_place(k), k[4], v["until"], v["reason"], v["time"], v["source id"]),
     "slot": lambda k, v: SlotBeat(k[1], k[2], v["beat"], v["process"], v["rss"]),
     "stop": lambda k, v: SlotStop(k[1], k[2]),
 }

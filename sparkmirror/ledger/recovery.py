@@ -102,6 +102,7 @@ class Baseline:
     target_compacts: bool
     compare_timestamps: bool
     last_copy: tuple[int, int, int] | None = None  # where the last record below the position lies, its id and epoch
+    foreign_below: bool = False  # somebody said to live with what others wrote between that record and the position
 
 
 @dataclass(slots=True)
@@ -189,7 +190,8 @@ def _is_misplaced(base: Baseline, batch: BatchView) -> bool:
     if batch.base_offset <= last <= batch.last_offset:
         return batch.is_control or (copied_by[0] >= 0 and writer != tuple(copied_by))
     # Above the last copy there are only markers, and copies whose upstream record was compacted away.
-    return not batch.is_control and not base.source_compacts and writer != base.sequenced_by
+    is_explained = batch.is_control or base.source_compacts or base.foreign_below
+    return not is_explained and writer != base.sequenced_by
 
 
 def _settled() -> Generator[Ask, object, Ends]:
@@ -274,8 +276,7 @@ class _Walk:
         if is_blind and base.sequenced_by is not None:
             raise ContentDiffers(
                 f"{base.target}: offsets {base.position.downstream} to {ends.log_start - 1} were deleted before it was "
-                f"proven what they held",
-                hint="compare the last records of both sides, then set the position by hand",
+                f"proven what they held"
             )
         self.found.position = self.found.position._replace(downstream=ends.log_end)
 
@@ -325,15 +326,13 @@ class _Walk:
         at = "the end of the source" if pair is None else f"source offset {pair[0]}"
         return ContentDiffers(
             f"{self.base.target}: {what} {at} of {self.base.partition}; "
-            f"the copy was proven up to {self.base.position.downstream}",
-            hint="compare both records; to accept the target as it is, set the position by hand",
+            f"the copy was proven up to {self.base.position.downstream}"
         )
 
     def _stranger(self, batch: BatchView) -> TargetHasStranger:
         return TargetHasStranger(
             f"{self.base.target}: offsets {batch.base_offset} to {batch.last_offset} were written by producer "
-            f"{batch.producer_id} in epoch {batch.producer_epoch}, which is not the one that copies here",
-            hint="stop the other writer; if it is meant to share the topic, use another remote topic",
+            f"{batch.producer_id} in epoch {batch.producer_epoch}, which is not the one that copies here"
         )
 
 

@@ -6,7 +6,9 @@ which say the same.
 
 from __future__ import annotations
 
-from sparkmirror.ledger.records import Attempt, Open, Receipt, Run, tombstone
+from dataclasses import replace
+
+from sparkmirror.ledger.records import Attempt, Gap, Open, Receipt, Run, tombstone
 from sparkmirror.ledger.view import PartitionHistory
 
 __all__ = ["ATTEMPTS_MAX", "restate"]
@@ -16,16 +18,25 @@ ATTEMPTS_MAX = 8
 RUNS_PER_BLOCK = 1000
 
 
-def restate(history: PartitionHistory, order: Open) -> tuple[list[Receipt], list[tuple[bytes, None]]]:
-    """Receipts under `order` that state every valid run, and the tombstones to be written once those are acked."""
-    old = sorted(attempt for attempt in history.opens if attempt < order.attempt)
+def restate(history: PartitionHistory, order: Open) -> tuple[list[Receipt | Gap], list[tuple[bytes, None]]]:
+    """What states every valid run and gap under `order`, and the tombstones to be written once that is acked."""
+    kept = history.standing_move()
+    old = sorted(attempt for attempt in history.opens if attempt < (order.attempt if kept is None else kept))
     if len(old) < ATTEMPTS_MAX:
         return [], []
-    runs = sorted({run for run in history.runs() if run.upstream + run.length <= order.position.upstream})
-    receipts = [
+    is_same_life = history.newest is not None and history.newest.life == order.life
+    runs = sorted({run for run in history.runs() if is_same_life and run.upstream + run.length <= order.position.upstream})
+    again: list[Receipt | Gap] = [
         _receipt(order, runs[start : start + RUNS_PER_BLOCK]) for start in range(0, len(runs), RUNS_PER_BLOCK)
     ]
-    return receipts, [key for attempt in old for key in _keys(history, order, attempt)]
+    # Opens that cut a gap short go away too, so what is left of it is said anew.
+    again += [
+        replace(gap, attempt=order.attempt, until=min(gap.until, order.position.upstream))
+        for gap in history.accepted_gaps()
+        if gap.source_topic_id == order.source_topic_id and gap.upstream < order.position.upstream
+    ]
+    past = [tombstone("gap", order.partition, *place) for place in history.gaps if place[0] < order.attempt]
+    return again, past + [key for attempt in old for key in _keys(history, order, attempt)]
 
 
 def _receipt(order: Open, runs: list[Run]) -> Receipt:

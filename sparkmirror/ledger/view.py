@@ -1,17 +1,19 @@
 """The ledger folded into what it says now. Order-free for receipts (merge = maximum), so a late retry changes nothing.
 
 Valid are the records of a partition's newest open, and receipts and closed of earlier attempts up to the upstream offset
-that the next open names. A zombie's late receipt or closed therefore has no effect.
+that the next open names. A zombie's late receipt or closed therefore has no effect. Attempts at topics that were deleted
+and created again since do not count at all: their offsets name other records now.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sparkmirror.ledger.records import (
     Attempt,
     Closed,
+    Gap,
     LedgerRecord,
     Open,
     Owner,
@@ -31,6 +33,8 @@ from sparkmirror.model import TopicPartition
 
 __all__ = ["LedgerView", "PartitionHistory"]
 
+BEHIND, ANEW = "behind", "anew"  # moves behind or over which the target's log is not what the ledger proves
+
 
 @dataclass(slots=True)
 class PartitionHistory:
@@ -44,11 +48,30 @@ class PartitionHistory:
     states: dict[Attempt, State] = field(default_factory=dict)
     released: set[Attempt] = field(default_factory=set)
     voids: dict[Attempt, int] = field(default_factory=dict)
+    gaps: dict[tuple[Attempt, int], Gap] = field(default_factory=dict)
 
     @property
     def newest(self) -> Open | None:
         """The open that counts."""
         return self.opens[max(self.opens)] if self.opens else None
+
+    def counted(self) -> dict[Attempt, Open]:
+        """The opens that count: all but moves that no successor saw.
+
+        Whoever was paused in the middle of a move may write it when another owner has long gone on: then no chain of
+        predecessors leads from the newest open to it.
+        """
+        chain = self._chain()
+        return {attempt: order for attempt, order in self.opens.items() if attempt in chain or not order.is_move}
+
+    def _chain(self) -> dict[Attempt, Open]:
+        """The newest open, the one it followed, and so on."""
+        chain: dict[Attempt, Open] = {}
+        order = self.newest
+        while order is not None and order.attempt not in chain:
+            chain[order.attempt] = order
+            order = self.opens.get(order.previous) if order.previous is not None else None
+        return chain
 
     @property
     def is_closed(self) -> bool:
@@ -67,12 +90,38 @@ class PartitionHistory:
         return receipt.position if receipt is not None else newest.position
 
     def source_leader_epoch(self) -> int:
-        """The leader epoch of the last proven upstream record, −1 if unknown."""
-        for attempt in sorted(self.opens, reverse=True):
+        """The leader epoch of the last proven upstream record, −1 if unknown or if the copy goes on elsewhere."""
+        opens = self.counted()
+        for attempt in sorted(opens, reverse=True):
             receipt = self.receipts.get(attempt)
             if receipt is not None and receipt.source_leader_epoch >= 0:
                 return receipt.source_leader_epoch
+            if opens[attempt].is_move:
+                return -1
         return -1
+
+    def accepted_gaps(self) -> list[Gap]:
+        """What was given up in the source topic's present life and not copied after all, in order."""
+        if not self.gaps:
+            return []
+        newest, opens, chain = self.newest, self.counted(), self._chain()
+        found = []
+        for gap in sorted(self.gaps.values(), key=lambda gap: (gap.upstream, gap.attempt)):
+            # Only by those who knew of it: a late open of a former owner says nothing of what is copied now.
+            later = [order.position.upstream for attempt, order in chain.items() if attempt > gap.attempt]
+            until = min(gap.until, *later) if later else gap.until
+            is_of_life = newest is not None and gap.source_topic_id == newest.source_topic_id
+            if is_of_life and gap.attempt in opens and gap.upstream < until:
+                found.append(replace(gap, until=until))
+        return found
+
+    def standing_move(self) -> Attempt | None:
+        """The newest move to where the copy had not come, while nothing was copied since: only it tells why it is there."""
+        moves = [attempt for attempt, order in self.counted().items() if order.move in (BEHIND, ANEW)]
+        if not moves or any(attempt > max(moves) and self._is_own(attempt, run) for attempt, run in self._attempted_runs()):
+            return None
+        return max(moves)
+
 
     def runs(self) -> Iterator[Run]:
         """The valid runs of every attempt, oldest first, cut where the next open began and where the target lost them."""
@@ -92,16 +141,26 @@ class PartitionHistory:
     def last_copy(self, below: int) -> tuple[int, int, int] | None:
         """Where the last copied record below this downstream offset lies, its producer id and epoch (−1: unknown)."""
         best: tuple[int, int, int] | None = None
+        standing = self.standing_move()
+        if standing is not None and self.opens[standing].move == ANEW:
+            return None  # what lies last below the move is a copy that does not count any more
         for attempt, run in self._attempted_runs():
             last = min(run.downstream + run.length, below) - 1
             if run.downstream <= last and (best is None or last > best[0]):
                 order = self.opens[attempt]
-                is_own = run.upstream >= order.position.upstream  # else it restates an older attempt
+                is_own = self._is_own(attempt, run)
                 best = (last, *((order.producer_id, order.producer_epoch) if is_own else (-1, -1)))
         return best
 
+    def _is_own(self, attempt: Attempt, run: Run) -> bool:
+        """Whether the attempt copied the run; else it restates an older one's."""
+        return run.upstream >= self.opens[attempt].position.upstream
+
     def _attempted_runs(self) -> Iterator[tuple[Attempt, Run]]:
-        attempts = sorted(self.opens)
+        newest = self.newest
+        if newest is None:
+            return
+        attempts = sorted(attempt for attempt, order in self.counted().items() if order.life == newest.life)
         for index, attempt in enumerate(attempts):
             later = [self.opens[other].position.upstream for other in attempts[index + 1 :]]
             upstream_limit = min(later) if later else None
@@ -169,6 +228,8 @@ class LedgerView:
         for more, name in ((history.states, "state"), (history.voids, "void")):
             if kind == name:
                 more.pop(attempt, None)
+        if kind == "gap":
+            history.gaps.pop((attempt, start), None)
 
     def apply(self, record: LedgerRecord) -> None:
         """Folds one record in."""
@@ -183,7 +244,7 @@ class LedgerView:
                 self._apply_partition(self.of(record.partition), record)
 
     def _apply_partition(
-        self, history: PartitionHistory, record: Open | Started | Receipt | Closed | State | Release | Void
+        self, history: PartitionHistory, record: Open | Started | Receipt | Closed | State | Release | Void | Gap
     ) -> None:
         match record:
             case Open():
@@ -201,6 +262,9 @@ class LedgerView:
             case Void():
                 known = history.voids.get(record.attempt, record.downstream)
                 history.voids[record.attempt] = min(known, record.downstream)
+            case Gap():
+                place = (record.attempt, record.upstream)
+                history.gaps[place] = max(history.gaps.get(place, record), record, key=lambda gap: gap.until)
 
     def _apply_receipt(self, history: PartitionHistory, record: Receipt) -> None:
         known = history.receipts.get(record.attempt)

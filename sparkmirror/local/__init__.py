@@ -1,5 +1,6 @@
 """Real brokers, Java's own tools and MirrorMaker 2 on this machine, for the demo, the tests and the bench."""
 
+from sparkmirror.local.broker_settings import Listener
 from sparkmirror.local.cluster import LocalCluster, open_clusters
 from sparkmirror.local.jars import KAFKA_VERSION, kafka_jars
 from sparkmirror.local.mirror_maker import MirrorMaker
@@ -17,6 +18,7 @@ from sparkmirror.local.tools import (
 
 __all__ = [
     "KAFKA_VERSION",
+    "Listener",
     "LocalCluster",
     "MirrorMaker",
     "console_produce",

@@ -2,45 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sparkmirror.local.ports import HOST
 
-__all__ = ["BrokerPorts", "broker_settings"]
+__all__ = ["BrokerPorts", "Listener", "broker_settings"]
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerPorts:
-    """The ports of one node; `advertised` is what clients of the second listener are told, `door` where it listens."""
+    """The ports of one node; `advertised` is what clients of the second listener are told, `door` where it listens.
+
+    `more` are those of listeners that a caller adds, by name.
+    """
 
     direct: int
     controller: int
     door: int
     advertised: int
+    more: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One more listener of each broker: its protocol, and its settings without their `listener.name.…` in front."""
+
+    name: str
+    protocol: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def broker_settings(self) -> dict[str, str]:
+        """Its settings as the broker wants them."""
+        return {f"listener.name.{self.name.lower()}.{key}": value for key, value in self.settings.items()}
 
 
 def broker_settings(
-    broker: int, ports: Mapping[int, BrokerPorts], data: Path, *, with_door: bool
+    broker: int, ports: Mapping[int, BrokerPorts], data: Path, *, with_door: bool, listeners: Sequence[Listener] = ()
 ) -> dict[str, str]:
     """All settings of one node, before a caller's own win over them."""
-    return _listeners(ports[broker], with_door=with_door) | _quorum(broker, ports) | _storage(data, len(ports))
+    return _listeners(ports[broker], listeners, with_door=with_door) | _quorum(broker, ports) | _storage(data, len(ports))
 
 
-def _listeners(own: BrokerPorts, *, with_door: bool) -> dict[str, str]:
+def _listeners(own: BrokerPorts, more: Sequence[Listener], *, with_door: bool) -> dict[str, str]:
     listening = [f"DIRECT://{HOST}:{own.direct}"]
     advertised = list(listening)
     if with_door:
         listening.append(f"DOOR://{HOST}:{own.door}")
         advertised.append(f"DOOR://{HOST}:{own.advertised}")
+    for listener in more:
+        listening.append(f"{listener.name}://{HOST}:{own.more[listener.name]}")
+        advertised.append(listening[-1])
+    protocols = ["DIRECT:PLAINTEXT", "DOOR:PLAINTEXT", "CONTROLLER:PLAINTEXT"]
+    protocols += [f"{listener.name}:{listener.protocol}" for listener in more]
+    own_settings = {key: value for listener in more for key, value in listener.broker_settings().items()}
     return {
         "listeners": ",".join([*listening, f"CONTROLLER://{HOST}:{own.controller}"]),
         "advertised.listeners": ",".join(advertised),
-        "listener.security.protocol.map": "DIRECT:PLAINTEXT,DOOR:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listener.security.protocol.map": ",".join(protocols),
         "inter.broker.listener.name": "DIRECT",
         "controller.listener.names": "CONTROLLER",
-    }
+    } | own_settings
 
 
 def _quorum(broker: int, ports: Mapping[int, BrokerPorts]) -> dict[str, str]:

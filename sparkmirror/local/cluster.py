@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from sparkmirror.errors import ClusterUnreachable, InternalError
-from sparkmirror.local.broker_settings import BrokerPorts, broker_settings
+from sparkmirror.local.broker_settings import BrokerPorts, Listener, broker_settings
 from sparkmirror.local.class_archive import archive_options
 from sparkmirror.local.jars import kafka_jars
 from sparkmirror.local.java import QUICK_START, JavaCall, log_settings, log_tail
@@ -42,6 +42,7 @@ class LocalCluster:
 
     `overrides` are broker settings that win over ours. `door`, if given, adds a second listener to each broker: it is
     called with the broker's id and that listener's real port, and returns the port to advertise instead (a proxy's).
+    `listeners` are further ones, mostly with TLS or a login; `address_of` tells where they are.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class LocalCluster:
         overrides: Mapping[str, str] | None = None,
         jvm_options: Sequence[str] = (),
         door: Door | None = None,
+        listeners: Sequence[Listener] = (),
     ) -> None:
         if brokers not in HEAP_MB:
             raise InternalError(f"local cluster {name}: {brokers} brokers wanted; only 1 and 3 are possible")
@@ -62,6 +64,7 @@ class LocalCluster:
         self._overrides = dict(overrides or {})
         self._jvm_options = list(jvm_options)
         self._door = door
+        self._listeners = tuple(listeners)
         self._ports: dict[int, BrokerPorts] = {}
         self._children: dict[int, Child] = {}
         self._scratch: ScratchFolder | None = None
@@ -99,6 +102,10 @@ class LocalCluster:
     def pids(self) -> dict[int, int]:
         """Process ids of the brokers that run."""
         return {broker: child.pid for broker, child in self._children.items() if child.is_running}
+
+    def address_of(self, listener: str) -> str:
+        """Addresses of one of `listeners`, as `bootstrap.servers` wants them."""
+        return ",".join(f"{HOST}:{self._ports[broker].more[listener]}" for broker in self.ids)
 
     def open(self) -> Self:
         """Formats the data folders, starts all brokers and waits until each of them answers as a live one."""
@@ -160,13 +167,17 @@ class LocalCluster:
         for broker in self.ids:
             direct, controller, behind_door = free_ports(3)
             advertised = self._door(broker, behind_door) if self._door else behind_door
-            self._ports[broker] = BrokerPorts(direct, controller, behind_door, advertised)
+            names = [listener.name for listener in self._listeners]
+            more = dict(zip(names, free_ports(len(names)), strict=True))
+            self._ports[broker] = BrokerPorts(direct, controller, behind_door, advertised, more)
 
     def _write_settings(self) -> None:
         for broker in self.ids:
             folder = self._folder(broker)
             folder.mkdir()
-            settings = broker_settings(broker, self._ports, folder / "data", with_door=self._door is not None)
+            settings = broker_settings(
+                broker, self._ports, folder / "data", with_door=self._door is not None, listeners=self._listeners
+            )
             settings |= self._overrides
             text = "".join(f"{key}={value}\n" for key, value in settings.items())
             (folder / "server.properties").write_text(text, encoding="utf-8")

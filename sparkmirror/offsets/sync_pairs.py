@@ -60,6 +60,13 @@ class SyncPairs:
             self._emit(_moved(last, -back))
         self._emit(last)
 
+    def begin_anew(self, first: OffsetSync) -> None:
+        """Nothing that was taken counts any more; readers are told so by a sync that goes back."""
+        for known in (self._end, self._last, self._delayed):
+            known.pop(first.partition, None)
+        self._due = [sync for sync in self._due if sync.partition != first.partition]
+        self._due.append(first)
+
     def promote(self) -> None:
         """A flush: what waited for more records is due now."""
         for sync in list(self._delayed.values()):

@@ -3,6 +3,7 @@
 from sparkmirror.pipeline.conductor import Conductor
 from sparkmirror.pipeline.flow_context import FlowPlace
 from sparkmirror.pipeline.flow_ledger import FlowLedger, ensure_compacted_topic
+from sparkmirror.pipeline.repositioning import Repositioning
 from sparkmirror.pipeline.spark import SparkSlots
 from sparkmirror.pipeline.status import Discovery, FlowStatus, MirroredTopic, PartitionStatus
 
@@ -14,6 +15,7 @@ __all__ = [
     "FlowStatus",
     "MirroredTopic",
     "PartitionStatus",
+    "Repositioning",
     "SparkSlots",
     "ensure_compacted_topic",
 ]

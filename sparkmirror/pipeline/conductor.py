@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 from sparkmirror.clusters import ClusterClient, is_retriable
 from sparkmirror.config import FlowSettings
@@ -19,32 +18,17 @@ from sparkmirror.errors import (
     ConnectionLost,
     FlowOwnedByAnother,
     InternalError,
+    SourceOffsetLost,
     SparkmirrorError,
 )
-from sparkmirror.ledger import (
-    AskAppend,
-    AskIsGone,
-    AskLedger,
-    AskProducer,
-    Attempt,
-    Closed,
-    LedgerRecord,
-    Owner,
-    Ownership,
-    Receipt,
-    SlotBeat,
-    State,
-    lost_attempts,
-    take_ownership,
-)
+from sparkmirror.ledger import Attempt, Closed, LedgerRecord, Owner, Ownership, Receipt, SlotBeat, State, lost_attempts
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.flow_context import FlowContext, FlowPlace
 from sparkmirror.pipeline.flow_ledger import ensure_compacted_topic
+from sparkmirror.pipeline.owning import Interrupted, own, wait_out_lease
 from sparkmirror.pipeline.placing import Placing
-from sparkmirror.pipeline.process import Process
 from sparkmirror.pipeline.recorder import Recorder
 from sparkmirror.pipeline.recovering import recover
-from sparkmirror.pipeline.slot import LEASE_S
 from sparkmirror.pipeline.slot_watch import SlotWatch
 from sparkmirror.pipeline.spark import SparkSlots
 from sparkmirror.pipeline.status import Discovery, FlowStatus
@@ -62,14 +46,8 @@ DRAIN_S = 10.0
 WAIT_S = 0.5
 # A poll of the ledger that takes longer waited for the target: what the slots wrote meanwhile could not be read.
 READ_S_MAX = 2.0
-# Slots judge by their own clocks when a lease is over.
-LEASE_MARGIN_S = 5.0
 # After these a fence and a look at the log mend the partition; after other losses somebody must look first.
 MENDED_BY_RECOVERY = ("FENCED", "IN_DOUBT", "TARGET_TRUNCATED")
-
-
-class _Interrupted(Exception):
-    """The user wants to stop before the flow was even owned."""
 
 
 class Conductor:
@@ -87,9 +65,9 @@ class Conductor:
         self._context = FlowContext.of(flow, place, self.status)
         self._slots = SlotWatch(self._context, spark)
         self._placing = Placing(self._context, self._slots, discover)
-        self._process = Process.this()
         self._stop = threading.Event()
         self._lost: set[TopicPartition] = set()
+        self._gapped: set[TopicPartition] = set()
         self._counted: dict[Attempt, tuple[int, int]] = {}
         self._due: dict[str, float] = {}
 
@@ -106,7 +84,7 @@ class Conductor:
             while not self._is_done():
                 self._turn()
             self._finish()
-        except _Interrupted:
+        except Interrupted:
             self.status.state = "stopped"
         except SparkmirrorError as error:
             self.failure = error
@@ -128,12 +106,12 @@ class Conductor:
         self.status.state = "taking ownership"
         context.ownership = self._own_or_stand_by()
         self.status.reason = ""
-        self._recorder = self._make_recorder()
+        self._recorder = Recorder.of(context)
         self._patiently(self._placing.look)
         self.status.state = "recovering"
         lost = lost_attempts(context.ledger.view)
         if lost and context.owned.is_weak:
-            self._wait_out_lease()
+            wait_out_lease(context, self._stop)
         self._lost |= recover(context, self._recorder, lost, self._take, raise_epoch=False)
         self._patiently(self._placing.open_new)
         self.status.state = "running"
@@ -147,7 +125,7 @@ class Conductor:
             except (ClusterUnreachable, ConnectionLost) as error:
                 self.status.state, self.status.reason = "waiting", error.message
                 if self._stop.wait(WAIT_S):
-                    raise _Interrupted from error
+                    raise Interrupted from error
             else:
                 self.status.state, self.status.reason = "starting", ""
                 return
@@ -163,78 +141,22 @@ class Conductor:
                     raise
                 self.status.state, self.status.reason = "waiting", error.message
                 if self._stop.wait(WAIT_S):
-                    raise _Interrupted from error
+                    raise Interrupted from error
             else:
                 self.status.reason = ""
                 return
-
-    def _make_recorder(self) -> Recorder:
-        context = self._context
-        flow, place = context.flow, context.place
-        syncs = None
-        if flow.emit_offset_syncs_enabled:
-            syncs = context.source if flow.offset_syncs_topic_location == "source" else context.target
-            ensure_compacted_topic(syncs, place.syncs_topic, 1, flow.offset_syncs_topic_replication_factor)
-        return Recorder(
-            source_alias=flow.name.source,
-            target=context.target,
-            offsets_topic=place.offsets_topic,
-            offsets_partitions=context.target.view([place.offsets_topic]).topics[place.offsets_topic].partitions,
-            syncs=syncs,
-            syncs_topic=place.syncs_topic,
-            lag_max=flow.offset_lag_max,
-        )
-
-    # --- ownership ---------------------------------------------------------------------------------------------
 
     def _own_or_stand_by(self) -> Ownership:
         """Ours now, or as soon as its owner has let go or died, if this process is there to wait for that."""
         while True:
             try:
-                return self._own()
+                return own(self._context, self._stop)
             except FlowOwnedByAnother as error:
                 if not self._context.place.standby:
                     raise
                 self.status.state, self.status.reason = "standby", error.message
                 if self._stop.wait(WAIT_S):
-                    raise _Interrupted from error
-
-    def _own(self) -> Ownership:
-        context = self._context
-        asking = take_ownership(self._process.name, force=context.place.take_over)
-        answer: Any = None
-        while True:
-            try:
-                ask = asking.send(answer)
-            except StopIteration as end:
-                ownership: Ownership = end.value[0]
-                if ownership.is_weak:
-                    self.status.notes.append("the flow's producer id is new: an old owner's late writes are not fenced")
-                return ownership
-            match ask:
-                case AskLedger():
-                    answer = context.ledger.read_all()
-                case AskIsGone(owner, watch_s):
-                    if self.status.state != "standby":
-                        self.status.reason = f"is {owner.name} alive?"
-                    answer = self._process.is_dead(owner.name) or not self._sees_beat(owner.beat, watch_s)
-                case AskProducer(held):
-                    answer = context.raise_epoch(held)
-                case AskAppend(records):
-                    context.ledger.append(records)
-                    answer = None
-
-    def _sees_beat(self, beat: int, watch_s: float) -> bool:
-        """Whether the owner's beat changes while we watch; by our own clock only."""
-        deadline = time.monotonic() + watch_s
-        while time.monotonic() < deadline:
-            if self._stop.is_set():
-                raise _Interrupted  # nobody may be called gone who was not watched long enough
-            self._context.ledger.poll(500)
-            owner = self._context.ledger.view.owner
-            if owner is not None and (owner.beat != beat or owner.released):
-                return not owner.released
-        return False
+                    raise Interrupted from error
 
     # --- one turn ----------------------------------------------------------------------------------------------
 
@@ -244,6 +166,7 @@ class Conductor:
                 self._take(record)
             self._slots.check(self._slot_lost, restart=True)
             self._recover_lost()
+            self._pass_gaps()
             self._run_due()
             if self.status.state == "waiting":
                 self.status.state, self.status.reason = "running", ""
@@ -300,16 +223,14 @@ class Conductor:
                 raise
             self._placing.open(lost & set(context.ready))
 
-    def _wait_out_lease(self) -> None:
-        """The flow's producer id is new: our epoch does not fence those who write under an old one. Their lease ends."""
-        deadline = time.monotonic() + LEASE_S + LEASE_MARGIN_S
-        self.status.reason = f"the producer id is new: waiting {LEASE_S:g} s until every former slot has let go"
-        while time.monotonic() < deadline:
-            if self._stop.is_set():
-                raise _Interrupted
-            self._context.beat()
-            time.sleep(WAIT_S)
-        self.status.reason = ""
+    def _pass_gaps(self) -> None:
+        """Goes on where the source deleted records and `on.source.gap` says to skip them; once their attempt is closed."""
+        for partition in sorted(self._gapped):
+            if partition.topic in self._context.topics and self._context.ledger.view.of(partition).is_closed:
+                move = self._placing.pass_gap(partition)
+                self._gapped.discard(partition)
+                if move is not None:
+                    self._recorder.move(partition, move.new.upstream)
 
     # --- what the ledger says ----------------------------------------------------------------------------------
 
@@ -351,20 +272,24 @@ class Conductor:
         self._counted[receipt.attempt] = (receipt.records, receipt.record_bytes)
 
     def _take_state(self, state: State) -> None:
-        context = self._context
-        if state.state == "lost" and state.code in MENDED_BY_RECOVERY:
-            self._lost.add(state.partition)
-            context.show(state.partition, "recovering", state.code, state.reason)
-            return
-        if state.state in ("lost", "stopped"):
-            context.stopped.add(state.partition)
-            context.show(state.partition, "stopped", state.code, state.reason)
-        else:
-            context.show(state.partition, state.state, state.code, state.reason)
+        context, partition = self._context, state.partition
+        is_over = state.state in ("lost", "stopped")
+        is_gap = is_over and state.code == SourceOffsetLost.code and context.accepts_gap(partition.topic)
+        if is_gap or (state.state == "lost" and state.code in MENDED_BY_RECOVERY):
+            # A gap is passed once the attempt has its end: closed comes with a stop, a loss needs the fence first.
+            (self._gapped if state.state == "stopped" else self._lost).add(partition)
+            context.show(partition, "recovering", state.code, state.reason)
+        elif is_over:
+            context.stopped.add(partition)
+            context.show(partition, "stopped", state.code, state.reason)
+        elif partition not in context.stopped:
+            context.show(partition, state.state, state.code, state.reason)
 
     def _take_closed(self, closed: Closed) -> None:
         self.status.partitions[closed.partition].next_upstream = closed.position.upstream
         if closed.partition in self._context.stopped:
+            return
+        if closed.partition in self._gapped:
             return
         if self._stop.is_set() or not self._placing.reopen_moved(closed.partition):
             self._context.show(closed.partition, "closed")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparkmirror.clusters import ClusterClient, raise_producer_epoch
 from sparkmirror.config import FlowSettings
 from sparkmirror.errors import ReplicationError
-from sparkmirror.ledger import Open, Ownership, Ready
+from sparkmirror.ledger import NOBODY, Attempt, LedgerRecord, Move, Open, Ownership, Ready, moved
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.flow_ledger import FlowLedger
+from sparkmirror.pipeline.remedies import Remedies
 from sparkmirror.pipeline.status import FlowStatus, MirroredTopic, PartitionStatus
 from sparkmirror.pipeline.takeover import BlockingFinder
+from sparkmirror.topology import name_filter
 
 __all__ = ["FlowContext", "FlowPlace"]
 
@@ -22,7 +25,7 @@ OWNER_BEAT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class FlowPlace:
-    """Where a flow's state lies, and how this run treats it."""
+    """Where a flow's state lies, and how this run treats it; `file_words` name it in a command line."""
 
     config_path: str
     config_digest: str
@@ -33,6 +36,7 @@ class FlowPlace:
     once: bool
     take_over: bool
     standby: bool = False
+    file_words: str = ""
 
 
 @dataclass(slots=True)
@@ -53,6 +57,7 @@ class FlowContext:
     stopped: set[TopicPartition] = field(default_factory=set)
     _beat: int = 0
     _beat_due: float = 0.0
+    _number: int = 0
 
     @classmethod
     def of(cls, flow: FlowSettings, place: FlowPlace, status: FlowStatus) -> FlowContext:
@@ -72,10 +77,60 @@ class FlowContext:
         return f"sparkmirror-{self.flow.name}"
 
     @property
+    def remedies(self) -> Remedies:
+        """What helps against what stops a partition."""
+        return Remedies(self.place.file_words)
+
+    @property
     def owned(self) -> Ownership:
         """Our ownership; only after it was taken."""
         assert self.ownership is not None
         return self.ownership
+
+    def accepts_gap(self, topic: str) -> bool:
+        """Whether records that the source deleted before they were copied are passed over without asking."""
+        flow = self.flow
+        return flow.on_source_gap == "skip" or name_filter(flow.on_source_gap_skip_topics, ()).wants(topic)
+
+    def order(
+        self, partition: TopicPartition, ready: Ready, *, slot: int, incarnation: int, until: int | None = None
+    ) -> Open:
+        """The next attempt at a partition."""
+        topic = self.topics[partition.topic]
+        producer_id, epoch = self.owned.producer
+        self._number += 1
+        return Open(
+            partition=partition,
+            attempt=Attempt(self.owned.owner.generation, epoch, self._number),
+            previous=ready.previous,
+            slot=slot,
+            incarnation=incarnation,
+            target_topic=topic.remote,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            position=ready.position,
+            source_topic_id=topic.source_topic_id,
+            target_topic_id=topic.target_topic_id,
+            read_committed=self.read_committed,
+            shared=False,
+            fenced=ready.fenced,
+            source_compacts=topic.source_compacts,
+            source_leader_epoch=self.ledger.view.of(partition).source_leader_epoch(),
+            until=until,
+        )
+
+    def move(self, moves: Iterable[Move], reason: str) -> None:
+        """Says in the ledger that partitions go on elsewhere; only of those whose last attempt is over."""
+        records: list[LedgerRecord] = []
+        for move in moves:
+            newest = self.ledger.view.of(move.partition).newest
+            ready = Ready(move.new, newest.attempt if newest is not None else None, False, 0)
+            order = self.order(move.partition, ready, slot=NOBODY, incarnation=NOBODY)
+            assert order.life == move.life, "a move must name the topics it was judged by"
+            records += moved(move, order, reason=reason, time_ms=int(time.time() * 1000))
+        self.ledger.append(records)
+        for record in records:
+            self.ledger.view.apply(record)
 
     def raise_epoch(self, held: tuple[int, int] | None) -> tuple[int, int]:
         """InitProducerId for the flow."""

@@ -174,12 +174,15 @@ class Loop:
         lane.close()
 
     def is_open(self, lane: Lane) -> bool:
-        """Whether a lane may still be used."""
-        return lane in self._watched and lane.broken is None
+        """Whether a lane may still be used for something new; one whose login is about to end may not."""
+        return lane in self._watched and lane.broken is None and self.now < lane.connection.renew_at
 
     def _check_silence(self) -> None:
         for lane in list(self._watched):
-            if lane.in_flight and self.now - lane.heard_at > SILENCE_S:
+            if not lane.in_flight and self.now >= lane.connection.renew_at:
+                lane.broken = "the login is about to end"
+                self.drop(lane)
+            elif lane.in_flight and self.now - lane.heard_at > SILENCE_S:
                 lane.broken = f"no answer for {SILENCE_S:g} s"
                 self.drop(lane)
 

@@ -115,7 +115,7 @@ class Opening:
                 return
         except ReplicationError as error:
             if slot.is_mine(order.attempt, order.partition):
-                slot.refused(order, error)
+                slot.refused(order, slot.remedies.told(error, order.partition, order.position.upstream))
             return
         except BrokerRefused as error:
             if slot.is_mine(order.attempt, order.partition):
@@ -161,9 +161,8 @@ class Opening:
             found = side.topic_id(topic)
             if found is not None and found.hex() != wanted:
                 raise error(
-                    f"topic {topic} on {side.alias} has id {found.hex()}, expected {wanted}: "
-                    f"it was deleted and created again since",
-                    hint=f"to copy its new life: sparkmirror offsets reset {order.partition.topic}",
+                    f"{order.partition}: topic {topic} on {side.alias} has id {found.hex()}, expected {wanted}: "
+                    f"it was deleted and created again since"
                 )
 
     def _check_source(self, order: Open) -> Procedure:
@@ -173,10 +172,7 @@ class Opening:
         if ends.log_start > wanted:
             raise _lost(partition, wanted, ends.log_start)
         if ends.log_end < wanted:
-            raise SourceTruncated(
-                f"{partition}: upstream offset {wanted} comes next, but the source ends at {ends.log_end}",
-                hint="records that were copied are gone at the source: sparkmirror offsets reset goes on from its end",
-            )
+            raise self._truncated(partition, wanted, ends.log_end)
         if order.source_leader_epoch >= 0:
             lane = yield from slot.source.lane(partition, "control")
             answer = yield Ask(lane, leader_epoch_request(lane.connection, partition, order.source_leader_epoch))
@@ -184,8 +180,16 @@ class Opening:
             if part.error_code == 0 and 0 <= part.end_offset < wanted:
                 raise SourceTruncated(
                     f"{partition}: copied up to {wanted} in leader epoch {order.source_leader_epoch}, "
-                    f"which the source now ends at {part.end_offset}"
+                    f"which the source now ends at {part.end_offset}",
+                    hint=f"to go on where its records changed: {slot.remedies.reset(partition, part.end_offset)}",
                 )
+
+    def _truncated(self, partition: TopicPartition, wanted: int, log_end: int) -> SourceTruncated:
+        return SourceTruncated(
+            f"{partition}: upstream offset {wanted} comes next, but the source ends at {log_end}: "
+            f"{wanted - log_end} offsets that were copied are gone there",
+            hint=f"to go on at its end: {self._slot.remedies.reset(partition, log_end)}",
+        )
 
     def _ends(self, partition: TopicPartition) -> Procedure:
         while True:
@@ -270,7 +274,8 @@ class Opening:
 
     def _stop(self, relay: PartitionRelay, error: ReplicationError) -> None:
         """The log is not what it should be: nothing is closed, the driver keeps the partition stopped."""
-        self._slot.forfeit(relay, error.code, str(error))
+        told = self._slot.remedies.told(error, relay.source, relay.copy.proven.upstream)
+        self._slot.forfeit(relay, told.code, str(told))
 
     # --- fetch errors ------------------------------------------------------------------------------------------
 
@@ -282,7 +287,8 @@ class Opening:
             relay.trouble_since = slot.loop.now
         relay.trouble = f"source {slot.source.alias}: {name_of(part.error)}"
         if part.diverging:
-            relay.stop_reason = SourceTruncated(f"{relay.source}: the source's log diverges from what was copied")
+            error = SourceTruncated(f"{relay.source}: the source's log diverges from what was copied")
+            relay.stop_reason = slot.remedies.told(error, relay.source, relay.copy.proven.upstream)
         elif part.error == OFFSET_OUT_OF_RANGE or part.error in UNKNOWN_TOPIC:
             if relay not in self._checking:
                 self._checking.add(relay)
@@ -304,19 +310,16 @@ class Opening:
             if found != relay.source_id:
                 raise SourceTopicRecreated(
                     f"{partition}: the source topic was deleted and created again (id {found.hex()}, "
-                    f"expected {relay.source_id.hex()}); copied up to upstream offset {relay.copy.proven.upstream}",
-                    hint=f"to copy its new life: sparkmirror offsets reset {partition.topic}",
+                    f"expected {relay.source_id.hex()}); copied up to upstream offset {relay.copy.proven.upstream}"
                 )
             ends = yield from self._ends(partition)
             wanted = relay.copy.read_from
             if ends.log_start > wanted:
                 raise _lost(partition, wanted, ends.log_start)
             if ends.log_end < wanted:
-                raise SourceTruncated(
-                    f"{partition}: upstream offset {wanted} comes next, but the source ends at {ends.log_end}"
-                )
+                raise self._truncated(partition, wanted, ends.log_end)
         except ReplicationError as error:
-            relay.stop_reason = error
+            relay.stop_reason = slot.remedies.told(error, partition, relay.copy.proven.upstream)
         except BrokerRefused as error:
             relay.trouble = error.message
         finally:
@@ -326,6 +329,5 @@ class Opening:
 def _lost(partition: TopicPartition, wanted: int, log_start: int) -> SourceOffsetLost:
     return SourceOffsetLost(
         f"{partition}: wanted upstream offset {wanted}, but the source log starts at {log_start}; "
-        f"{log_start - wanted} offsets are gone and were never copied",
-        hint=f"to accept the gap: sparkmirror offsets skip {partition} --to {log_start}",
+        f"{log_start - wanted} offsets are gone and were never copied"
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
-from sparkmirror.clusters import LATEST, ClusterClient, list_offsets
-from sparkmirror.errors import SourceTopicRecreated, TargetTopicRecreated
-from sparkmirror.ledger import Attempt, Open, Ready, Release, restate
+from sparkmirror import faults
+from sparkmirror.clusters import EARLIEST, LATEST, ClusterClient, list_offsets
+from sparkmirror.ledger import Move, Open, Ready, Release, Standing, restate, skip
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.assignment import assign, worthwhile_move
 from sparkmirror.pipeline.flow_context import FlowContext
@@ -29,7 +30,6 @@ class Placing:
         self._starting: StartingPoints | None = None
         self._moving: dict[TopicPartition, int] = {}
         self._until: dict[TopicPartition, int] | None = None
-        self._number = 0
 
     # --- topics ------------------------------------------------------------------------------------------------
 
@@ -54,9 +54,21 @@ class Placing:
         self.open(new)
 
     def refresh(self) -> None:
-        """Looks and opens what is new."""
+        """Looks, stops what is not the same any more, and opens what is new."""
         self.look()
+        self._stop_recreated()
         self.open_new()
+
+    def _stop_recreated(self) -> None:
+        """An idle partition does not notice by itself that its target was deleted: nothing is sent there."""
+        context = self._context
+        for partition, order in context.placed.items():
+            topic = context.topics.get(partition.topic)
+            if topic is None or order.life == (topic.source_topic_id, topic.target_topic_id):
+                continue
+            is_over = partition in context.stopped or context.ledger.view.of(partition).is_closed
+            if not is_over and not self._is_same_life(partition):
+                context.ledger.append([Release(partition, order.attempt)])
 
     def _source_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         context = self._context
@@ -88,6 +100,8 @@ class Placing:
         orders = [self._order(p, ready, self._moving.pop(p, chosen.get(p, 0))) for p, ready in due.items()]
         restated = [restate(context.ledger.view.of(order.partition), order) for order in orders]
         context.ledger.append([*orders, *(receipt for receipts, _ in restated for receipt in receipts)])
+        if faults.ARMED:
+            faults.point("attempt.opened")
         context.ledger.remove([key for _, tombstones in restated for key in tombstones])
         for order in orders:
             context.ledger.view.apply(order)
@@ -100,6 +114,8 @@ class Placing:
         """Whether there is nothing to copy up to the end that was seen at the start (`--once`)."""
         status = self._context.status.partitions.setdefault(partition, PartitionStatus(partition))
         status.next_upstream, status.source_end = ready.position.upstream, end
+        gaps = self._context.ledger.view.of(partition).accepted_gaps()
+        status.gaps, status.gap_offsets = len(gaps), sum(gap.length for gap in gaps)
         until = self._until.get(partition) if self._until is not None else None
         if until is not None and ready.position.upstream >= until:
             status.state = "closed"
@@ -115,32 +131,10 @@ class Placing:
         """Whether both topics are still the ones that were copied; else the partition stops."""
         context = self._context
         newest = context.ledger.view.of(partition).newest
-        topic = context.topics[partition.topic]
-        if newest is None:
-            return True
-        copied = newest.position.upstream
-        hint = f"to copy it from its beginning: sparkmirror offsets reset {partition.topic}"
-        if newest.source_topic_id != topic.source_topic_id:
-            context.stop_partition(
-                partition,
-                SourceTopicRecreated(
-                    f"{partition}: the source topic was deleted and created again (id {topic.source_topic_id}, "
-                    f"expected {newest.source_topic_id}); its former life was copied from upstream offset {copied} on",
-                    hint=hint,
-                ),
-            )
-            return False
-        if newest.target_topic_id != topic.target_topic_id:
-            context.stop_partition(
-                partition,
-                TargetTopicRecreated(
-                    f"{partition}: target topic {topic.remote} was deleted and created again (id "
-                    f"{topic.target_topic_id}, expected {newest.target_topic_id}); what was copied before is gone there",
-                    hint=hint,
-                ),
-            )
-            return False
-        return True
+        error = None if newest is None else context.remedies.recreated(newest, context.topics[partition.topic])
+        if error is not None:
+            context.stop_partition(partition, error)
+        return error is None
 
     def _points(self, wanted: list[TopicPartition]) -> dict[TopicPartition, Ready]:
         context = self._context
@@ -168,29 +162,40 @@ class Placing:
         return Ready(position if is_same else position._replace(sequence=0), newest.attempt, False, 0)
 
     def _order(self, partition: TopicPartition, ready: Ready, slot: int) -> Open:
+        until = self._until.get(partition) if self._until is not None else None
+        incarnation = self._slots.incarnation(slot)
+        return self._context.order(partition, ready, slot=slot, incarnation=incarnation, until=until)
+
+    # --- gaps --------------------------------------------------------------------------------------------------
+
+    def pass_gap(self, partition: TopicPartition) -> Move | None:
+        """Goes on at the source's log start, with what lies before it as a named gap; the last attempt is closed."""
         context = self._context
-        topic = context.topics[partition.topic]
-        producer_id, epoch = context.owned.producer
-        self._number += 1
-        return Open(
-            partition=partition,
-            attempt=Attempt(context.owned.owner.generation, epoch, self._number),
-            previous=ready.previous,
-            slot=slot,
-            incarnation=self._slots.incarnation(slot),
-            target_topic=topic.remote,
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            position=ready.position,
-            source_topic_id=topic.source_topic_id,
-            target_topic_id=topic.target_topic_id,
-            read_committed=context.read_committed,
-            shared=False,
-            fenced=ready.fenced,
-            source_compacts=topic.source_compacts,
-            source_leader_epoch=context.ledger.view.of(partition).source_leader_epoch(),
-            until=self._until.get(partition) if self._until is not None else None,
-        )
+        ready, newest = self._known(partition), context.ledger.view.of(partition).newest
+        if ready is None or newest is None or not self._is_same_life(partition):
+            return None
+        start = list_offsets(context.source, [partition], timestamp=EARLIEST)[partition][0]
+        at = ready.position
+        # The copy ends where its last attempt closed; what the source holds above its log start is of no interest here.
+        standing = Standing(partition, at, newest.life, newest.life, start, max(start, at.upstream), at.downstream)
+        move = skip(standing, None)
+        if move is not None:
+            move = replace(move, new=move.new._replace(sequence=at.sequence))
+            context.move([move], "deleted by the source before it was copied; on.source.gap = skip")
+            context.status.notes.append(
+                f"{partition}: the source deleted upstream offsets {at.upstream} to {start - 1} before they were copied; "
+                f"{start - at.upstream} offsets are skipped (on.source.gap)"
+            )
+        self.reopen(partition)
+        return move
+
+    def reopen(self, partition: TopicPartition) -> None:
+        """Opens a partition whose attempt is closed; like a new one later, if no slot lives just now."""
+        context = self._context
+        before = context.placed.get(partition)
+        self.open([partition])
+        if context.placed.get(partition) is before:
+            context.placed.pop(partition, None)
 
     # --- loads and moves ---------------------------------------------------------------------------------------
 
@@ -234,7 +239,6 @@ class Placing:
         """Opens a partition that closed because it was asked to move."""
         if partition not in self._moving:
             return False
-        self.open([partition])
-        if self._moving.pop(partition, None) is not None:
-            self._context.placed.pop(partition, None)  # no slot lives just now: it is opened like a new one
+        self.reopen(partition)
+        self._moving.pop(partition, None)
         return True

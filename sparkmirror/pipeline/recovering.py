@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 
-from sparkmirror.clusters import fence
-from sparkmirror.errors import FlowOwnedByAnother, ReplicationError
+from sparkmirror.clusters import ClusterView, fence
+from sparkmirror.errors import FlowOwnedByAnother, ReplicationError, SourceOffsetLost
 from sparkmirror.ledger import LedgerRecord, Open, Ready, Receipt, State, close_lost_attempt
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.flow_context import FlowContext
@@ -27,40 +28,62 @@ def recover(
     take: Callable[[LedgerRecord], None],
     *,
     raise_epoch: bool,
+    accepted: Collection[str] = (),
 ) -> set[TopicPartition]:
     """Says in the ledger where each lost attempt really ended; its partition is then ready, or stopped with a reason.
 
-    At the owner's start its own epoch is new and serves for the fence; later it is raised. Returns the partitions that
-    cannot be fenced now, because nobody leads them or nobody copies their topic: they stay lost.
+    At the owner's start its own epoch is new and serves for the fence; later it is raised. `accepted` are codes of errors
+    that somebody said to live with. Returns the partitions that cannot be fenced now, because nobody leads them or nobody
+    copies their topic: they stay lost.
     """
     present = context.target.view({order.target_topic for order in orders}) if orders else None
-    known = [
+    led = [
         order
         for order in orders
         if order.partition.topic in context.topics and present is not None and present.leader(_target(order)) is not None
     ]
-    left = {order.partition for order in orders} - {order.partition for order in known}
-    if not known:
-        return left
-    if raise_epoch:
-        _raise_epoch(context)
-    fence(context.target, context.transactional_id, context.owned.producer, [_target(order) for order in known])
-    for record in context.ledger.read_new():  # what the dead wrote to the ledger in their last moment counts
-        take(record)
+    left = {order.partition for order in orders} - {order.partition for order in led}
     records: list[LedgerRecord] = []
-    for order, (found, ready) in zip(known, _read_all(context, known), strict=True):
+    known = []
+    for order in led:
+        error = _recreated(context, order, present)
+        if error is None:
+            known.append(order)
+        else:
+            records += _stop(context, order, error)
+    if known:
+        if raise_epoch:
+            _raise_epoch(context)
+        fence(context.target, context.transactional_id, context.owned.producer, [_target(order) for order in known])
+        for record in context.ledger.read_new():  # what the dead wrote to the ledger in their last moment counts
+            take(record)
+    for order, (found, ready) in zip(known, _read_all(context, known, accepted), strict=True):
         records += found
         if isinstance(ready, Ready):
             context.ready[order.partition] = ready
         else:
-            context.stop_partition(order.partition, ready)
-            records.append(State(order.partition, order.attempt, "stopped", ready.code, str(ready)))
+            records += _stop(context, order, ready)
     context.ledger.append(records)
     for record in records:
         context.ledger.view.apply(record)
         if isinstance(record, Receipt):
             recorder.take(record)
     return left
+
+
+def _recreated(context: FlowContext, order: Open, present: ClusterView | None) -> ReplicationError | None:
+    """Why nothing can be found out about the attempt: its topics are no more, others have their names."""
+    topic = context.topics[order.partition.topic]
+    if present is not None and order.target_topic == topic.remote:
+        topic = replace(topic, target_topic_id=present.topics[topic.remote].topic_id.hex())
+    return context.remedies.recreated(order, topic)
+
+
+def _stop(context: FlowContext, order: Open, error: ReplicationError) -> list[LedgerRecord]:
+    position = context.ledger.view.of(order.partition).position() or order.position
+    error = context.remedies.told(error, order.partition, position.upstream)
+    context.stop_partition(order.partition, error)
+    return [State(order.partition, order.attempt, "stopped", error.code, str(error))]
 
 
 def _target(order: Open) -> TopicPartition:
@@ -84,10 +107,10 @@ def _raise_epoch(context: FlowContext) -> None:
     )
 
 
-def _read_all(context: FlowContext, orders: list[Open]) -> list[Outcome]:
+def _read_all(context: FlowContext, orders: list[Open], accepted: Collection[str]) -> list[Outcome]:
     """Every partition's log, some at a time; the owner's beat goes on meanwhile."""
     with ThreadPoolExecutor(RECOVERY_THREADS, thread_name_prefix="recover") as pool:
-        futures = [pool.submit(_read_one, context, order) for order in orders]
+        futures = [pool.submit(_read_accepting, context, order, accepted) for order in orders]
         pending = set(futures)
         while pending:
             _, pending = wait(pending, WAIT_S)
@@ -95,7 +118,18 @@ def _read_all(context: FlowContext, orders: list[Open]) -> list[Outcome]:
         return [future.result() for future in futures]
 
 
-def _read_one(context: FlowContext, order: Open) -> Outcome:
+def _read_accepting(context: FlowContext, order: Open, accepted: Collection[str]) -> Outcome:
+    """First as if nothing was lost: what is accepted makes the comparison of both logs weaker."""
+    records, ready = _read_one(context, order, ())
+    if isinstance(ready, Ready):
+        return records, ready
+    codes = set(accepted)
+    if context.accepts_gap(order.partition.topic):
+        codes.add(SourceOffsetLost.code)
+    return _read_one(context, order, codes) if ready.code in codes else (records, ready)
+
+
+def _read_one(context: FlowContext, order: Open, accepted: Collection[str]) -> Outcome:
     history = context.ledger.view.of(order.partition)
     if history.newest != order:
         raise FlowOwnedByAnother(f"{order.partition}: another owner has opened it since; this process writes nothing more")
@@ -108,6 +142,7 @@ def _read_one(context: FlowContext, order: Open) -> Outcome:
         producer_ids=frozenset(context.owned.owner.producer_ids),
         target_compacts=topic.target_compacts,
         compare_timestamps=not topic.target_log_append_time,
+        accepted=accepted,
     )
     result: Outcome = context.finder.run(
         asking,

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from sparkmirror import faults
 from sparkmirror.clusters import (
     FETCH_API,
     FETCH_BY_ID,
@@ -281,9 +282,13 @@ class Relay:
                     lanes.setdefault(lane, []).append(relay)
         for lane, relays in lanes.items():
             while relays:
+                if faults.ARMED:
+                    faults.point("relay.before_produce")
                 self._send_request(lane, relays)
                 relays = [relay for relay in relays if relay.queue and relay.copy.may_send(now)]
             self._loop.sent(lane)
+            if faults.ARMED:
+                faults.point("relay.sent_no_ack")
 
     def _produce_lane(self, relay: PartitionRelay) -> Lane | None:
         """The lane the partition is bound to; a new one only when nothing of it is in flight."""
@@ -362,6 +367,8 @@ class Relay:
                 is_hungry = is_hungry or bool(relay.queue) or not relay.is_fetching
         for relay, _ in owed.values():
             self._lane_lost(relay, lane)  # the broker did not say: unknown
+        if faults.ARMED:
+            faults.point("relay.acked_no_receipt")
         if is_hungry:
             self.send()
             self.fetch()

@@ -13,6 +13,7 @@ import time
 import uuid
 from dataclasses import dataclass
 
+from sparkmirror import faults
 from sparkmirror.clusters import FetchedPartition, FetchLimits
 from sparkmirror.config import FlowSettings
 from sparkmirror.errors import ReplicationError
@@ -34,6 +35,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.loop import Loop, Procedure, Sleep
 from sparkmirror.pipeline.opening import Opening
 from sparkmirror.pipeline.relay import PartitionRelay, Relay
+from sparkmirror.pipeline.remedies import Remedies
 from sparkmirror.pipeline.side import ClusterSide
 from sparkmirror.pipeline.slot_ledger import SlotLedger
 
@@ -64,6 +66,7 @@ class SlotOrder:
     transactional_id: str
     ledger_topic: str
     ledger_offset: int
+    file_words: str = ""
 
 
 class Slot:
@@ -77,6 +80,7 @@ class Slot:
         self.target = ClusterSide(self.loop, flow.target)
         self.ledger = SlotLedger(self.target, order.ledger_topic, order.ledger_offset)
         self.relay = Relay(self.loop, self.source, self.target, fetch_limits(flow), self._fetch_failed)
+        self.remedies = Remedies(order.file_words)
         self.opening = Opening(self)
         self.epoch = order.owner_epoch  # the owner's newest epoch that the ledger told of
         self._attempts: dict[TopicPartition, Attempt] = {}
@@ -254,6 +258,8 @@ class Slot:
         if relay.stop_reason is not None:
             records.append(_stopped_state(relay, relay.stop_reason))
         records.append(Closed(partition, attempt, position))
+        if faults.ARMED:
+            faults.point("relay.before_closed")
         acked = yield from self.ledger.append(records, lambda: self.is_mine(attempt, partition))
         self._closing.discard(relay)
         if acked:
@@ -281,6 +287,8 @@ class Slot:
             states = self._states()
             records += states
             acked = yield from self.ledger.append(records, lambda: not self._ended)
+            if faults.ARMED and receipts:
+                faults.point("relay.receipt_no_ack")
             if acked:
                 self._acked(receipts, states)
             yield from self._rest(self.loop.now + TICK_S)

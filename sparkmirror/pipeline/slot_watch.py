@@ -78,6 +78,7 @@ class SlotWatch:
             transactional_id=context.transactional_id,
             ledger_topic=place.ledger_topic,
             ledger_offset=context.ledger.offset,
+            file_words=place.file_words,
         )
         now = time.monotonic()
         self._seen[slot] = _Seen(order, now, now + START_S, failures=failures)

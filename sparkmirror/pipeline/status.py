@@ -44,6 +44,8 @@ class PartitionStatus:
     source_end: int = -1
     records: int = 0
     record_bytes: int = 0
+    gaps: int = 0  # stretches of the source that were given up, as the ledger holds them
+    gap_offsets: int = 0
 
     @property
     def lag(self) -> int:
@@ -79,3 +81,8 @@ class FlowStatus:
     def lag(self) -> int:
         """Sum of the partitions' lags."""
         return sum(p.lag for p in self.partitions.values())
+
+    @property
+    def gaps(self) -> int:
+        """Stretches of the source that were given up and are in no copy."""
+        return sum(p.gaps for p in self.partitions.values())

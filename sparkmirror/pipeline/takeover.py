@@ -10,7 +10,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
-from sparkmirror.clusters import ClusterClient, partition_ends, read_raw, read_to_end
+from sparkmirror.clusters import EARLIEST, ClusterClient, list_offsets, partition_ends, read_raw, read_to_end
 from sparkmirror.errors import ReplicationError
 from sparkmirror.ledger import (
     AskEnds,
@@ -36,7 +36,7 @@ from sparkmirror.wire import (
     source_key,
 )
 
-__all__ = ["BlockingFinder", "Inherited", "read_positions", "read_syncs", "walk_from_sync"]
+__all__ = ["BlockingFinder", "Inherited", "read_positions", "read_syncs", "settled_end", "walk_from_sync"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def read_syncs(client: ClusterClient, topic: str) -> dict[TopicPartition, Offset
         except MalformedInternalRecord:
             continue
         found[sync.partition] = sync
-    return found
+    return {partition: sync for partition, sync in found.items() if sync.upstream_offset >= 0}  # see Recorder.begin_anew
 
 
 class BlockingFinder:
@@ -112,8 +112,16 @@ class BlockingFinder:
                 case AskTarget(offset):
                     answer = read_raw(self._target, target, offset).batches
                 case AskSource(offset):
-                    read = read_raw(self._source, partition, offset, read_committed=read_committed)
-                    answer = SourceChunk(read.batches, (read.aborted or []) if read_committed else None, read.log_start)
+                    answer = self._read_source(partition, offset, read_committed=read_committed)
+
+    def _read_source(self, partition: TopicPartition, offset: int, *, read_committed: bool) -> SourceChunk:
+        read = read_raw(self._source, partition, offset, read_committed=read_committed)
+        log_start = read.log_start
+        if log_start < 0:  # out of range: the answer tells nothing of the log, not even where it begins
+            log_start = list_offsets(self._source, [partition], timestamp=EARLIEST)[partition][0]
+            if log_start > offset:
+                read = read_raw(self._source, partition, log_start, read_committed=read_committed)
+        return SourceChunk(read.batches, (read.aborted or []) if read_committed else None, log_start)
 
 
 def walk_from_sync(
@@ -149,13 +157,18 @@ def walk_from_sync(
             note = f"{partition}: MM2's last sync is not where its log ends"
     else:
         note = f"{partition}: MM2 left no offset sync"
-    end = finder.run(_end(), partition, target, read_committed=read_committed)
+    end = settled_end(finder, partition, target)
     start = stored + 1 if stored is not None else 0
     return Inherited(
         Position(start, end, 0),
         (),
         f"{note}; copying starts at upstream offset {start}, records MM2 wrote after that are written again",
     )
+
+
+def settled_end(finder: BlockingFinder, partition: TopicPartition, target: TopicPartition) -> int:
+    """Where the target's log ends, once its followers have everything (R1)."""
+    return int(finder.run(_end(), partition, target, read_committed=False))
 
 
 def _end() -> Generator[Any, Any, int]:

@@ -54,7 +54,8 @@ def test_an_example_copies(name: str, clusters: list[LocalCluster], tmp_path: Pa
     head, copies = EXAMPLES[name]
     text = head + (FOLDER / f"{name}.properties").read_text()
     aliases = [alias.strip() for alias in re.search(r"^clusters = (.*)$", text, re.M)[1].split(",")]
-    named = dict(zip(aliases, clusters, strict=False))
+    # The flow of the last example is that of others under another policy, which is another copy: it gets other clusters.
+    named = dict(zip(aliases, clusters[2:] if name == "identity_naming" else clusters, strict=False))
     text += "\n" + "".join(f"{alias}.bootstrap.servers = {cluster.bootstrap}\n" for alias, cluster in named.items())
     text += "".join(f"{factor} = 1\n" for factor in FACTORS)
     path = tmp_path / "mm2.properties"

@@ -9,6 +9,7 @@ import pytest
 
 from judge.batches import JudgeBatch, parse_batches
 from judge.comparison import compare
+from judge.positions import group_violations, map_violations
 from judge.records import Headers, JudgeRecord, Separators, parse_records
 from sparkmirror.errors import InternalError
 
@@ -127,3 +128,45 @@ def test_dumped_batches_are_read() -> None:
 def test_a_dumped_batch_that_cannot_be_read_is_an_error() -> None:
     with pytest.raises(AssertionError, match="2 batches, 1 could be read"):
         parse_batches(DUMPED.replace("isControl: true", "isControl?"))
+
+
+def copied_with_gaps(rng: random.Random) -> tuple[list[JudgeRecord], list[JudgeRecord]]:
+    """A source with gaps and its copy, which is dense but for one marker."""
+    every = some_records(rng)
+    source = [record for record in every if record.offset % 7 != 3]
+    target = [record._replace(offset=at + (at >= 20)) for at, record in enumerate(source)]
+    return source, target
+
+
+def test_a_true_map_and_true_groups_pass(rng: random.Random) -> None:
+    source, target = copied_with_gaps(rng)
+    pairs = {record.offset: copy.offset for record, copy in zip(source, target, strict=True)}
+    assert map_violations(source, target, pairs.get) == []
+    for record, copy in zip(source, target, strict=True):
+        assert group_violations(source, target, at_source=record.offset, at_target=copy.offset) == []
+    end = group_violations(source, target, at_source=source[-1].offset + 1, at_target=target[-1].offset + 1)
+    assert end == []
+
+
+@pytest.mark.parametrize("shift", [-1, 1, 5])
+def test_a_map_that_is_shifted_is_caught(rng: random.Random, shift: int) -> None:
+    source, target = copied_with_gaps(rng)
+    pairs = {record.offset: copy.offset + shift for record, copy in zip(source, target, strict=True)}
+    assert map_violations(source, target, pairs.get)
+
+
+def test_a_map_with_one_wrong_or_missing_entry_is_caught(rng: random.Random) -> None:
+    source, target = copied_with_gaps(rng)
+    for wrong in (lambda offset: offset - 1, lambda offset: None):
+        pairs = {record.offset: copy.offset for record, copy in zip(source, target, strict=True)}
+        victim = rng.choice(source[1:]).offset
+        pairs[victim] = wrong(pairs[victim])
+        assert len(map_violations(source, target, pairs.get)) == 1
+
+
+def test_a_group_that_is_set_back_or_skips_is_caught(rng: random.Random) -> None:
+    source, target = copied_with_gaps(rng)
+    at = rng.randrange(2, len(source) - 2)
+    place = {"at_source": source[at].offset}
+    assert group_violations(source, target, **place, at_target=target[at - 2].offset) == ["it reads 2 records again"]
+    assert group_violations(source, target, **place, at_target=target[at + 1].offset) == ["it never reads 1 records"]

@@ -15,15 +15,16 @@ def main() -> int:
     parser.add_argument("--seed", type=int)
     parser.add_argument("--seeds", type=int, nargs=2, metavar=("FROM", "TO"), default=(0, 1000))
     parser.add_argument("--without", action="append", default=[], help="a rule to break, by its name in rules.py")
+    parser.add_argument("--by-hand", action="store_true", help="somebody passes over records meanwhile")
     parser.add_argument("--first", action="store_true", help="stop at the first broken seed")
     options = parser.parse_args()
     rules = Rules(**dict.fromkeys(options.without, False))
     if options.seed is not None:
-        return _replay(options.seed, rules)
+        return _replay(options.seed, rules, by_hand=options.by_hand)
     began, broken = time.monotonic(), 0
     for seed in range(*options.seeds):
         try:
-            run_seed(seed, rules=rules)
+            run_seed(seed, rules=rules, by_hand=options.by_hand)
         except AssertionError as error:
             broken += 1
             print(f"seed {seed}: {type(error).__name__}: {error}", flush=True)
@@ -34,9 +35,9 @@ def main() -> int:
     return bool(broken)
 
 
-def _replay(seed: int, rules: Rules) -> int:
+def _replay(seed: int, rules: Rules, *, by_hand: bool) -> int:
     try:
-        world = run_seed(seed, rules=rules, trace=True)
+        world = run_seed(seed, rules=rules, trace=True, by_hand=by_hand)
     except AssertionError as error:
         print("\n".join(error.world.clock.trace))  # type: ignore[attr-defined]
         print(f"seed {seed}: {type(error).__name__}: {error}")

@@ -45,7 +45,7 @@ def unleash(world: World, faults: Faults | None = None) -> None:
         step = rng.expovariate(1.2)
         world.run(step)
         at += step
-        rng.choice(_EVENTS)(world)
+        rng.choice((*_EVENTS, *[_move_by_hand] * 3) if world.by_hand else _EVENTS)(world)
 
 
 def _add_partition(world: World, index: int) -> None:
@@ -129,6 +129,13 @@ def _stop_driver(world: World) -> None:
     if owner is not None and world.clock.rng.random() < 0.5:
         owner.stopping = True
         world.clock.later(world.clock.rng.uniform(0, 6.0), lambda: world.drive(force=world.clock.rng.random() < 0.5))
+
+
+def _move_by_hand(world: World) -> None:
+    rng = world.clock.rng
+    if len(world.drivers) < 8:
+        world.move(force=rng.random() < 0.7)
+        world.clock.later(rng.uniform(0.5, 8.0), lambda: world.drive(force=rng.random() < 0.7))
 
 
 def _break_lane(world: World) -> None:

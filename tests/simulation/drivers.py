@@ -10,8 +10,9 @@ from unittest import mock
 from simulation.book import fold
 from simulation.events import LOST, Procedure, Process
 from simulation.slots import LEASE_S, SlotActor, SlotName, finding_out
-from sparkmirror.errors import FlowOwnedByAnother
+from sparkmirror.errors import FlowOwnedByAnother, MoveRefused
 from sparkmirror.ledger import (
+    NOBODY,
     AskAppend,
     AskIsGone,
     AskLedger,
@@ -28,10 +29,13 @@ from sparkmirror.ledger import (
     Release,
     SlotBeat,
     SlotStop,
+    Standing,
     State,
     close_lost_attempt,
     lost_attempts,
+    moved,
     restating,
+    skip,
     take_ownership,
 )
 from sparkmirror.model import TopicPartition
@@ -39,7 +43,7 @@ from sparkmirror.model import TopicPartition
 if TYPE_CHECKING:
     from simulation.world import World
 
-__all__ = ["Driver"]
+__all__ = ["Driver", "Mover"]
 
 TURN_S = 0.3
 OWNER_BEAT_S = 5.0
@@ -296,7 +300,7 @@ class Driver(Process):
             attempt=Attempt(self.ownership.owner.generation, epoch, self._number),
             previous=ready.previous,
             slot=slot,
-            incarnation=self.slots[slot].actor.order.incarnation,
+            incarnation=self.slots[slot].actor.order.incarnation if slot != NOBODY else NOBODY,
             target_topic="mirrored",
             producer_id=producer_id,
             producer_epoch=epoch,
@@ -406,6 +410,47 @@ class Driver(Process):
             yield from self._read()
             yield self.sleep(TURN_S)
         yield from self._sign(released=True)
+
+
+class Mover(Driver):
+    """What `sparkmirror offsets skip --to` does: owns the flow, ends what is open, passes over some, gives it back."""
+
+    def _life(self) -> Procedure:
+        try:
+            self.ownership = yield from self._own()
+            if self.ownership.is_weak:
+                yield from self._wait_for_lease()
+            yield from self._recover(lost_attempts(self.view), is_start=True)
+            records: list[LedgerRecord] = []
+            for partition in self.world.targets:
+                records += yield from self._skip(partition)
+            yield from self._append(records)
+            yield from self._sign(released=True)
+            self.ended = "moved"
+        except FlowOwnedByAnother as error:
+            self.ended = str(error)
+        self.clock.note(f"{self.name} ends: {self.ended}")
+
+    def _skip(self, partition: TopicPartition) -> Procedure:
+        history = self.view.of(partition)
+        newest, position = history.newest, history.position()
+        if newest is None or position is None or not history.is_closed:
+            return []
+        ends = LOST
+        while ends is LOST or ends is None or ends.high_watermark != ends.log_end:
+            ends = yield self.call(self.world.targets[partition].ends)
+        source = self.world.sources[partition]
+        limit = source.limit(self.world.read_committed)
+        standing = Standing(partition, position, newest.life, newest.life, source.log_start, limit, ends.log_end)
+        try:
+            move = skip(standing, min(position.upstream + self.clock.rng.randint(1, 6), limit))
+        except MoveRefused as refused:
+            self.clock.note(f"{self.name}: {refused}")
+            return []
+        if move is None:
+            return []
+        order = self._order(partition, Ready(move.new, newest.attempt, False, 0), NOBODY)
+        return moved(move, order, reason="skipped", time_ms=0)
 
 
 FIRST = Position(0, 0, 0)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from simulation.events import Violation
 from simulation.target import MODULUS, Request, Stored, TargetPartition
-from sparkmirror.ledger import Attempt, Closed, LedgerRecord, Open, PartitionCopy, Receipt, Started
+from sparkmirror.ledger import Attempt, Closed, Gap, LedgerRecord, Open, PartitionCopy, Receipt, Started
 from sparkmirror.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ class Judge:
         self.started: dict[tuple[TopicPartition, Attempt], str] = {}
         self.closed: set[tuple[TopicPartition, Attempt]] = set()
         self.damaged: dict[TopicPartition, str] = {}
+        self.gapped: set[TopicPartition] = set()
         self._closing: set[tuple[TopicPartition, Attempt]] = set()
         self.sent_batches = 0
         world.book.on_append = self._ledger
@@ -45,6 +46,10 @@ class Judge:
                 self.started[record.partition, record.attempt] = record.process
             case Closed() if ".slot" in writer:  # a driver's closed proves nothing without its fence
                 self.closed.add((record.partition, record.attempt))
+            case Gap():
+                self.gapped.add(record.partition)
+            case Closed() if self.opened[record.partition][record.attempt].is_move:
+                pass  # nobody was ever given it
             case Closed():
                 self._check_recoverer(record, writer)
             case _:
@@ -107,7 +112,8 @@ class Judge:
         source = self.world.sources[partition]
         if not source.compacts:
             wanted = source.wanted(self.world.read_committed)
-            expected = next((u for u in wanted if u > last and u >= first), None)
+            given_up = self.given_up(partition)
+            expected = next((u for u in wanted if u > last and u >= first and u not in given_up), None)
             if stored.upstreams[0] != expected:
                 self._damage(partition, f"a hole: {stored.upstreams} by {request.sender} after {last}, {expected} expected")
 
@@ -157,6 +163,13 @@ class Judge:
                 self._check_copy(partition)
                 self._check_map(partition)
 
+    def given_up(self, partition: TopicPartition) -> set[int]:
+        """What need not be copied, by the ledger's word."""
+        if partition not in self.gapped:
+            return set()
+        gaps = self.world.book.view().of(partition).accepted_gaps()
+        return {at for gap in gaps for at in range(gap.upstream, gap.until)}
+
     def _check_told(self, partition: TopicPartition, told: str) -> None:
         target = self.world.targets[partition]
         if not target.unclean and not target.forgotten:
@@ -175,7 +188,7 @@ class Judge:
         if copied != sorted(set(copied)):
             raise Violation(f"{partition}: twice or out of order: {copied}")
         must = [u for u in source.survivors(world.read_committed) if u >= first]
-        missing = sorted(set(must) - set(copied))
+        missing = sorted(set(must) - set(copied) - self.given_up(partition))
         if missing:
             raise Violation(f"{partition}: missing {missing} at the end; damage: {self.damaged.get(partition)}")
         if not set(copied) <= set(wanted):
@@ -199,6 +212,8 @@ class Judge:
                     found = there.get(run.downstream + at)
                     raise Violation(f"{partition}: map is false at {run}+{at}: {found} is there")
                 covered.add(run.upstream + at)
+        if covered & self.given_up(partition):
+            raise Violation(f"{partition}: the map covers {sorted(covered & self.given_up(partition))}, which was given up")
         if position is None or source.compacts or world.target_compacts[partition]:
             return
         uncovered = [u for u in there.values() if u not in covered and u < position.upstream]

@@ -9,6 +9,7 @@ from simulation.world import run_seed
 # 2 500 schedules take some 35 s of one core. More: `cd tests && python -m simulation --seeds 0 100000`.
 BLOCK = 100
 BLOCKS = 25
+BLOCKS_BY_HAND = 5
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
@@ -21,9 +22,20 @@ def test_no_schedule_breaks_a_promise(block: int) -> None:
             pytest.fail(f"{trace}\nseed {seed}: {error}\nreplay: cd tests && python -m simulation --seed {seed}")
 
 
-def _trace(seed: int) -> str:
+@pytest.mark.parametrize("block", range(BLOCKS_BY_HAND))
+def test_no_schedule_in_which_records_are_passed_over_by_hand_breaks_a_promise(block: int) -> None:
+    for seed in range(block * BLOCK, (block + 1) * BLOCK):
+        try:
+            run_seed(seed, by_hand=True)
+        except AssertionError as error:
+            trace = _trace(seed, by_hand=True)
+            replay = f"replay: cd tests && python -m simulation --by-hand --seed {seed}"
+            pytest.fail(f"{trace}\nseed {seed}: {error}\n{replay}")
+
+
+def _trace(seed: int, *, by_hand: bool = False) -> str:
     try:
-        run_seed(seed, trace=True)
+        run_seed(seed, trace=True, by_hand=by_hand)
     except AssertionError as error:
         return "\n".join(error.world.clock.trace[-150:])  # type: ignore[attr-defined]
     return "not repeatable"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from simulation.book import Book
-from simulation.drivers import Driver
+from simulation.drivers import Driver, Mover
 from simulation.events import Clock, Violation
 from simulation.judge import Judge
 from simulation.rules import Rules
@@ -42,6 +42,7 @@ class World:
         self.rules = rules or Rules()
         self.slots = 2
         self.moves = 0.0
+        self.by_hand = False  # whether somebody passes over records while things go wrong
         self.attempts_max = 8
         self.size_max = 400
         self.merge_below = 200
@@ -94,6 +95,12 @@ class World:
         driver = Driver(self, f"D{len(self.drivers) + 1}", force=force)
         self.drivers.append(driver)
         return driver
+
+    def move(self, *, force: bool = False) -> Mover:
+        """Somebody passes over some records by hand."""
+        mover = Mover(self, f"D{len(self.drivers) + 1}", force=force)
+        self.drivers.append(mover)
+        return mover
 
     def run(self, seconds: float, is_done: Callable[[], bool] = lambda: False) -> bool:
         """Lets time pass."""
@@ -171,11 +178,14 @@ class World:
         return all(newest is not None and a.relays[partition].copy.order.attempt == newest.attempt for a in holders)
 
 
-def run_seed(seed: int, *, rules: Rules | None = None, trace: bool = False, faults: Faults | None = None) -> World:
+def run_seed(
+    seed: int, *, rules: Rules | None = None, trace: bool = False, faults: Faults | None = None, by_hand: bool = False
+) -> World:
     """One random schedule to its end. Raises Violation, with the world in it, when a promise is broken."""
     from simulation.chaos import unleash
 
     world = World(seed, rules=rules, partitions=0, trace=trace)
+    world.by_hand = by_hand
     try:
         unleash(world, faults)
         world.heal()

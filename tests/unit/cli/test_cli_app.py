@@ -27,6 +27,7 @@ PROGRAM = str(Path(sys.executable).with_name("sparkmirror"))
         ("plan f --clusters A --clusters B", "plan f --clusters A --clusters B"),
         ("run f --clusters", "run f --clusters"),
         ("demo --records 5", "demo --records 5"),
+        ("offsets skip f --topic t --partition 0 --to 5 --flow A->B --yes",) * 2,
     ],
 )
 def test_clusters_may_be_named_as_mirror_maker_does(written: str, understood: str) -> None:
@@ -76,9 +77,12 @@ def call(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([PROGRAM, *words], capture_output=True, text=True, check=False, timeout=60, env=environment)
 
 
-@pytest.mark.parametrize("verb", ["run", "plan"])
+VERBS = ["run", "plan", "offsets skip --topic t", "offsets reset --topic t"]
+
+
+@pytest.mark.parametrize("verb", VERBS)
 def test_a_missing_file_ends_with_255_and_one_line(verb: str, tmp_path: Path) -> None:
-    ended = call(verb, str(tmp_path / "missing\x1b[31m.properties"), COLUMNS="20")
+    ended = call(*verb.split(), str(tmp_path / "missing\x1b[31m.properties"), COLUMNS="20")
     assert ended.returncode == 255
     assert ended.stdout == ""
     first, *rest = ended.stderr.splitlines()
@@ -87,11 +91,11 @@ def test_a_missing_file_ends_with_255_and_one_line(verb: str, tmp_path: Path) ->
     assert rest == ["  give a readable file"]
 
 
-@pytest.mark.parametrize("verb", ["run", "plan"])
+@pytest.mark.parametrize("verb", VERBS)
 def test_a_file_without_an_enabled_flow_ends_with_2(verb: str, tmp_path: Path) -> None:
     file = tmp_path / "mm2.properties"
     file.write_text("clusters = A, B\nA.bootstrap.servers = 127.0.0.1:1\nB.bootstrap.servers = 127.0.0.1:1\n")
-    ended = call(verb, str(file))
+    ended = call(*verb.split(), str(file))
     assert ended.returncode == 2
     assert "no flow is enabled" in ended.stderr
     assert "A->B.enabled = true" in ended.stderr

@@ -11,8 +11,8 @@ from rich.console import Console
 from sparkmirror.cli.plan import as_json, as_lines, owner_text, print_tables
 from sparkmirror.clusters import Address, ClusterView, Leader, TopicView
 from sparkmirror.config import FlowSettings, parse
-from sparkmirror.control.plan import FlowPlan, Found, OwnerFinding, Plan, PlannedTopic, judge
-from sparkmirror.ledger import Attempt, Closed, LedgerView, Open, Position
+from sparkmirror.control.plan import AcceptedGap, FlowPlan, Found, OwnerFinding, Plan, PlannedTopic, judge
+from sparkmirror.ledger import Attempt, Closed, Gap, LedgerView, Open, Position
 from sparkmirror.model import ConfigEntry, OffsetSync, TopicPartition
 
 FILE = """\
@@ -162,7 +162,7 @@ def test_the_json_has_a_schema_and_only_plain_values() -> None:
     [flow] = content["flows"]
     assert (flow["source"], flow["target"], flow["owner"]["state"]) == ("A", "B", "nobody")
     assert flow["topics"][0]["starts"] == [
-        {"partition": 0, "next_upstream_offset": 7, "basis": "earliest", "behind": 93}
+        {"partition": 0, "next_upstream_offset": 7, "basis": "earliest", "behind": 93, "gaps": []}
     ]
 
 
@@ -172,3 +172,13 @@ def test_the_tables_fit_any_width(width: int) -> None:
     print_tables(a_plan(judge(found_with(source=a_view(orders=2, other=1)))), console)
     assert isinstance(console.file, io.StringIO)
     assert all(len(line) <= width for line in console.file.getvalue().splitlines())
+
+
+def test_a_gap_that_was_accepted_is_shown() -> None:
+    ledger = a_ledger(is_closed=True)
+    ledger.apply(Gap(ORDERS, Attempt(1, 0, 1), 5, 20, "because", 1000, ""))
+    found = found_with(ledger=ledger)
+    [start] = only_topic(found).starts
+    assert start.gaps == (AcceptedGap(5, 19, "because", 1000),)
+    [line] = [line for line in as_lines(a_plan(judge(found))) if "copied: orders" in line]
+    assert line.endswith("; never copied, as accepted: partition 0 offsets 5 to 19")

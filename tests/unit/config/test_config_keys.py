@@ -27,13 +27,19 @@ def test_every_key_of_a_connector_has_kafkas_type_and_default(connector):
 def test_a_connector_key_that_kafka_does_not_have_is_marked_as_ours():
     theirs = {name for connector in CONNECTORS.values() for name in connector}
     alone = (set(CONNECTOR_KEYS) | set(FLOW_KEYS)) - theirs - {"use.defaults.from"}
-    assert alone == {name for name, key in ALL.items() if key.ours}
-    assert alone == {"lag.group.enabled", "replication.loops.allowed", "sync.group.offsets.rewind"}
+    assert alone == {name for name, key in ALL.items() if key.ours and name not in SECURITY_KEYS}
+    assert alone == {
+        "lag.group.enabled",
+        "on.source.gap",
+        "on.source.gap.skip.topics",
+        "replication.loops.allowed",
+        "sync.group.offsets.rewind",
+    }
 
 
 @pytest.mark.parametrize("role", ["consumer", "producer", "admin"])
 def test_every_client_key_has_kafkas_type_and_default(role):
-    keys = {**CLIENT_KEYS[role], **SECURITY_KEYS}
+    keys = {name: key for name, key in {**CLIENT_KEYS[role], **SECURITY_KEYS}.items() if not key.ours}
     theirs = {name: told for name, told in CLIENTS[role].items() if not name.startswith("internal.")}
     del theirs["config.providers"]
     if role == "consumer":
@@ -55,8 +61,9 @@ def test_every_driver_key_has_kafkas_type_and_default():
     assert {name: ours[name] for name in theirs} == theirs
 
 
-def test_security_keys_are_the_64_of_the_clients_and_two_more():
-    assert sum(name.startswith(("ssl.", "sasl.")) for name in SECURITY_KEYS) == 64
+def test_security_keys_are_the_64_of_the_clients_and_two_more_and_one_of_ours():
+    assert sum(name.startswith(("ssl.", "sasl.")) for name, key in SECURITY_KEYS.items() if not key.ours) == 64
+    assert [name for name, key in SECURITY_KEYS.items() if key.ours] == ["sasl.plain.without.tls.allowed"]
     assert {"bootstrap.servers", "security.protocol"} <= set(SECURITY_KEYS)
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sparkmirror.ledger import (
     Attempt,
     Closed,
+    Gap,
     LedgerView,
     Open,
     Owner,
@@ -67,6 +68,7 @@ RECORDS = {
     State: st.builds(State, partitions, attempts, texts, texts, texts),
     Release: st.builds(Release, partitions, attempts),
     Void: st.builds(Void, partitions, attempts, offsets),
+    Gap: st.builds(Gap, partitions, attempts, offsets, offsets, texts, offsets, texts),
     SlotBeat: st.builds(SlotBeat, small, small, small, texts, offsets),
     SlotStop: st.builds(SlotStop, small, small),
 }
@@ -96,6 +98,8 @@ def _identity(record: object) -> object:
         case Receipt():
             start = record.runs[0].upstream if record.runs else -1
             return record.partition, record.attempt, start, record.is_final
+        case Gap():
+            return record.partition, record.attempt, record.upstream
         case _:
             return record.partition, record.attempt
 
@@ -118,6 +122,8 @@ def test_bytes_that_are_no_record_are_counted_and_change_nothing(key: bytes, val
         (b'["closed","t",0,[0,0,1]]', b'{"at":[1,1]}'),
         (b'["closed","t",0,[0,0,1]]', b"null"),
         (b'["receipt","t",0,[0,0,1],0]', b'{"at":[1,1,1],"runs":[1,2]}'),
+        (b'["gap","t",0,[0,0,1]]', b'{"until":5,"reason":"","time":0,"source id":""}'),
+        (b'["gap","t",0,[0,0,1],3]', b'{"until":5}'),
         (b'[["owner"],0,0]', b"{}"),
         (b"\xff", b"{}"),
     ],
@@ -127,8 +133,19 @@ def test_a_damaged_record_is_a_value_error(key: bytes, value: bytes) -> None:
         decode(key, value)
 
 
-@given(partitions, attempts, offsets)
-def test_a_tombstone_names_what_it_removes(partition: TopicPartition, attempt: Attempt, start: int) -> None:
-    key, value = tombstone("receipt", partition, attempt, start)
+@given(st.sampled_from(["receipt", "gap"]), partitions, attempts, offsets)
+def test_a_tombstone_names_what_it_removes(kind: str, partition: TopicPartition, attempt: Attempt, start: int) -> None:
+    key, value = tombstone(kind, partition, attempt, start)
     assert value is None
-    assert decode_key(key) == ("receipt", partition, attempt, start)
+    assert decode_key(key) == (kind, partition, attempt, start)
+
+
+@given(RECORDS[Gap])
+def test_a_gap_is_removed_by_its_own_tombstone_and_by_no_other(gap: Gap) -> None:
+    view = LedgerView()
+    view.apply(gap)
+    view.read(*tombstone("gap", gap.partition, gap.attempt, gap.upstream + 1))
+    view.read(*tombstone("void", gap.partition, gap.attempt))
+    assert list(view.of(gap.partition).gaps.values()) == [gap]
+    view.read(*tombstone("gap", gap.partition, gap.attempt, gap.upstream))
+    assert view.of(gap.partition).gaps == {}

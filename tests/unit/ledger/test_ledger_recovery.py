@@ -210,3 +210,26 @@ def test_a_source_batch_that_cannot_be_read_is_an_error_and_no_endless_loop() ->
 
 def test_every_refusal_is_a_replication_error() -> None:
     assert all(issubclass(kind, ReplicationError) for kind in (ContentDiffers, OrderBroken, TargetHasStranger, CorruptBatch))
+
+
+def test_copies_of_what_the_source_lost_keep_their_place_and_the_rest_is_paired() -> None:
+    log = [a_batch(0, "cdefg", 0), a_marker(5)]
+    found = run(log, ".....fgh", position=Position(2, 0, 0), source_compacts=True)
+    assert (found.position, found.runs) == (Position(7, 6, 5), [Run(5, 3, 2)])
+
+
+def test_what_a_stranger_wrote_is_passed_over_where_somebody_said_so() -> None:
+    log = [a_batch(0, "ab", 0), a_batch(2, "x", 0, producer=99), a_batch(3, "cd", 2)]
+    with pytest.raises(TargetHasStranger):
+        run(log, "abcd")
+    found = run(log, "abcd", shared=True)
+    assert (found.position, found.runs) == (Position(4, 5, 4), [Run(0, 0, 2), Run(2, 3, 2)])
+
+
+def test_what_a_stranger_wrote_below_the_position_is_no_loss_where_somebody_said_so() -> None:
+    log = [a_batch(0, "abc", 0), a_batch(3, "xy", 0, producer=99)]
+    behind = {"position": Position(3, 5, 3), "last_copy": (2, US, EPOCH)}
+    assert run(log, "abcde", **behind) == Truncated(3)
+    assert run(log, "abcde", **behind, foreign_below=True).position == Position(3, 5, 3)
+    lost = [a_batch(0, "ab", 0), a_marker(2), *log[1:]]
+    assert run(lost, "abcde", **behind, foreign_below=True) == Truncated(2)

@@ -122,3 +122,19 @@ def test_mm2_knows_from_few_pairs_what_it_knows_from_all() -> None:
     for lag in (150, 1_000, 5_000, 10_000, 50_000):
         position = 1_000_000 - lag
         assert position - store.translate(position) <= 2 * max(position - theirs.translate(position), lag / 2)
+
+
+def test_a_map_that_begins_anew_makes_readers_forget_what_they_knew() -> None:
+    pairs = SyncPairs(0)
+    pairs.take(PARTITION, Run(0, 0, 10))
+    history = SyncHistory(OffsetSync(PARTITION, *taken(pairs)[0]))
+    for sync in ((5, 5), (9, 9)):
+        history.take(OffsetSync(PARTITION, *sync))
+    pairs.take(PARTITION, Run(10, 10, 5))
+    pairs.begin_anew(OffsetSync(PARTITION, -1, 19))
+    pairs.take(PARTITION, Run(25, 20, 3))
+    due = taken(pairs)
+    assert due[0] == (-1, 19), "nothing of the former life comes after it, nor is still to be written"
+    for sync in due:
+        history.take(OffsetSync(PARTITION, *sync))
+    assert [history.translate(at) for at in (0, 3, 24, 25, 27)] == [20, 20, 20, 20, 22]

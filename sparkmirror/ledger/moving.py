@@ -1,0 +1,160 @@
+"""A move: the ledger's word that a partition goes on elsewhere, given by a person or by `on.source.gap`.
+
+It is an attempt that no slot is given, opened and closed in the same moment. What the next open follows is therefore the
+same as ever: the newest closed. Offsets that are passed over are a named gap; nothing is put into the map for them.
+
+| the partition                           | skip                               | reset                          |
+|-----------------------------------------|------------------------------------|--------------------------------|
+| the source deleted what comes next      | goes on at the source's log start  | goes on where told             |
+| somebody else wrote to the target       | goes on behind that                | goes on where told             |
+| a topic was deleted and created again   | is refused                         | goes on where told, map anew   |
+| the source ends before what was copied  | is refused                         | goes on where told             |
+| all is well                             | nothing, or passes over what told  | goes on where told             |
+
+What a later look at the target's log must know is kept in the open: a move goes on where the copy ended; or behind what
+somebody else, or nobody knows who, wrote there; or anew, so that copies below it may not count any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sparkmirror.errors import MoveRefused
+from sparkmirror.ledger.records import NOBODY, Closed, Gap, LedgerRecord, Life, Open, Position, Void
+from sparkmirror.model import TopicPartition
+
+__all__ = ["Move", "Standing", "moved", "reset", "skip"]
+
+EARLIEST, LATEST = "earliest", "latest"
+ON, BEHIND, ANEW = "on", "behind", "anew"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a partition stands: where its copy ends, of which topics, which there are now, and where these begin and end."""
+
+    partition: TopicPartition
+    position: Position | None  # None: the ledger knows nothing
+    was: Life | None
+    now: Life
+    log_start: int
+    log_end: int
+    target_end: int
+    is_open: bool = False  # an attempt has no end yet
+
+    @property
+    def is_same_life(self) -> bool:
+        """Whether both topics are the ones that were copied."""
+        return self.was is None or self.was == self.now
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One partition: where it stood, where it will, which upstream offsets are given up, and what follows for the target.
+
+    `copied_again`: so many upstream offsets lie on the target already. `is_map_new`: what the map said belongs to topics
+    that are no more. `is_target_shorter`: the target lost its end since.
+    """
+
+    partition: TopicPartition
+    old: Position | None
+    new: Position
+    life: Life
+    kind: str
+    gap: tuple[int, int] | None
+    copied_again: int
+    is_map_new: bool
+    is_target_shorter: bool
+
+
+def skip(standing: Standing, to: int | None) -> Move | None:
+    """The move past what cannot be copied; None if there is nothing to pass over. Raises MoveRefused."""
+    partition, position = standing.partition, standing.position
+    if position is None:
+        raise MoveRefused(f"{partition}: nothing was copied yet, so nothing can be skipped")
+    if not standing.is_same_life:
+        raise MoveRefused(
+            f"{partition}: {_what_is_new(standing)} was deleted and created again: two lives have no gap between them",
+            hint="use `offsets reset`, which begins anew",
+        )
+    if standing.log_end < position.upstream:
+        raise MoveRefused(
+            f"{partition}: upstream offset {position.upstream} comes next, but the source ends at {standing.log_end}: "
+            "it lost what was copied",
+            hint=f"use `offsets reset --to {standing.log_end}`",
+        )
+    if standing.target_end < position.downstream:
+        raise MoveRefused(
+            f"{partition}: the target ends at {standing.target_end}, before the copy's end {position.downstream}",
+            hint="start the flow: it finds out what the target lost and copies that again",
+        )
+    if to is not None and to < position.upstream:
+        raise MoveRefused(
+            f"{partition}: everything up to {position.upstream} was copied, so {to} lies behind",
+            hint=f"to copy it again: `offsets reset --to {to}`",
+        )
+    wanted = _within(standing, to) if to is not None else max(standing.log_start, position.upstream)
+    if (wanted, standing.target_end) == position[:2] and not standing.is_open:
+        return None
+    return _move(standing, wanted)
+
+
+def reset(standing: Standing, to: str) -> Move | None:
+    """The move to `earliest`, `latest` or an offset; None if the copy stands there. Raises MoveRefused."""
+    known = {EARLIEST: standing.log_start, LATEST: standing.log_end}
+    wanted = known[to] if to in known else _within(standing, int(to))
+    move = _move(standing, wanted)
+    is_there = move.old is not None and move.old[:2] == move.new[:2] and not move.is_map_new and not standing.is_open
+    return None if is_there else move
+
+
+def _within(standing: Standing, to: int) -> int:
+    if not standing.log_start <= to <= standing.log_end:
+        raise MoveRefused(
+            f"{standing.partition}: the source begins at {standing.log_start} and ends at {standing.log_end}, found {to}",
+            hint=f"give an offset from {standing.log_start} to {standing.log_end}",
+        )
+    return to
+
+
+def _move(standing: Standing, wanted: int) -> Move:
+    old = standing.position
+    # Of another life nothing was copied, so all of it that is not to be copied is given up.
+    is_continued = old is not None and standing.is_same_life
+    since = old.upstream if old is not None and is_continued else standing.log_start
+    return Move(
+        partition=standing.partition,
+        old=old,
+        new=Position(wanted, standing.target_end, 0),
+        life=standing.now,
+        kind=_kind(standing, wanted),
+        gap=(since, wanted) if old is not None and wanted > since else None,
+        copied_again=max(since - wanted, 0) if is_continued else 0,
+        is_map_new=not standing.is_same_life,
+        is_target_shorter=is_continued and old is not None and standing.target_end < old.downstream,
+    )
+
+
+def _kind(standing: Standing, wanted: int) -> str:
+    old = standing.position
+    if old is None or not standing.is_same_life or wanted < old.upstream or standing.target_end < old.downstream:
+        return ANEW
+    return BEHIND if standing.target_end > old.downstream or standing.is_open else ON
+
+
+def _what_is_new(standing: Standing) -> str:
+    was, now = standing.was, standing.now
+    assert was is not None
+    return "the source topic" if was.source_topic_id != now.source_topic_id else "the target topic"
+
+
+def moved(move: Move, order: Open, *, reason: str, time_ms: int) -> list[LedgerRecord]:
+    """The records of a move; `order` is the open that would come next, at the new position, and is given to no slot."""
+    assert order.position[:2] == move.new[:2]
+    order = replace(order, slot=NOBODY, incarnation=NOBODY, source_leader_epoch=-1, move=move.kind)
+    records: list[LedgerRecord] = []
+    if move.is_target_shorter and order.previous is not None:
+        records.append(Void(order.partition, order.previous, move.new.downstream))
+    if move.gap is not None:
+        records.append(Gap(order.partition, order.attempt, *move.gap, reason, time_ms, order.source_topic_id))
+    return [*records, order, Closed(order.partition, order.attempt, order.position)]

@@ -1,0 +1,112 @@
+"""Every place where an attempt can die (K1 to K9), reached and died at once each, under load. Judged by Java.
+
+Named points are deterministic: they prove; kills at random moments (test_kills.py) discover.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from integration.mirroring import numbered, produce
+from integration.scenario import client_of, commit, java_offsets
+from judge import compare, group_violations, java_records, map_violations
+
+from faults.workload import MirrorProcess, Workload, run_once, wait_until, write_properties
+from sparkmirror.errors import ConfigError
+from sparkmirror.faults import POINTS, arm
+from sparkmirror.local import LocalCluster, create_topic
+from sparkmirror.model import TopicPartition
+from sparkmirror.offsets import OffsetMap
+from sparkmirror.pipeline import FlowLedger
+
+WORKER_POINTS = ("relay.before_produce", "relay.sent_no_ack", "relay.acked_no_receipt", "relay.receipt_no_ack")
+DRIVER_POINTS = ("attempt.opened", "record.midway", "record.done")
+HELD_POINTS = ("relay.acked_no_receipt", "relay.sent_no_ack")
+
+
+def test_every_point_is_in_the_code() -> None:
+    package = Path(__file__).parents[2] / "sparkmirror"
+    text = "".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py") if path.name != "faults.py")
+    assert [name for name in POINTS if f'faults.point("{name}")' not in text] == []
+
+
+@pytest.mark.parametrize("text", ["nowhere=kill@1:/f", "record.done", "record.done=kill", "record.done=stop@1:/f"])
+def test_a_point_that_does_not_exist_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="SPARKMIRROR_FAULTS"):
+        arm(text)
+
+
+@pytest.mark.timeout(300)
+def test_F01_F03_F04_dying_at_every_point_loses_nothing_and_doubles_nothing(
+    source_cluster, target_cluster, topic_name, tmp_path: Path
+) -> None:
+    topic = topic_name("points")
+    create_topic(source_cluster.bootstrap, topic, partitions=2)
+    path = write_properties(
+        tmp_path, source_cluster.bootstrap, target_cluster.bootstrap, alias="points", topics=topic, more="tasks.max = 1"
+    )
+    markers = {name: tmp_path / name for name in POINTS}
+    with Workload(source_cluster.bootstrap, topic, partitions=2, per_second=1500):
+        # F01, F04: the driver dies at its own points.
+        for name in DRIVER_POINTS:
+            with MirrorProcess(path, faults=f"{name}=kill@1:{markers[name]}") as mirror:
+                wait_until(lambda mirror=mirror: mirror.process.poll() is not None, f"the driver dies at {name}", 60)
+                assert markers[name].exists(), mirror.output
+        # F01: the driver dies while its worker stands at a point; what the worker sent may be anywhere.
+        for name in HELD_POINTS:
+            held = tmp_path / f"held {name}"
+            with MirrorProcess(path, faults=f"{name}=hold@20:{held}") as mirror:
+                wait_until(held.exists, f"the worker stands at {name}: {mirror.output}", 60)
+                mirror.kill()
+        # F03: workers die one after the other, the driver goes on.
+        faults = ",".join(f"{name}=kill@{7 * number}:{markers[name]}" for number, name in enumerate(WORKER_POINTS, 2))
+        with MirrorProcess(path, faults=faults) as mirror:
+            for name in WORKER_POINTS:
+                wait_until(markers[name].exists, f"a worker dies at {name}: {mirror.output[-2000:]}", 90)
+            time.sleep(1)
+    # K6: the worker dies before it writes `closed`, at the very end.
+    with MirrorProcess(path, "--once", faults=f"relay.before_closed=kill@1:{markers['relay.before_closed']}") as mirror:
+        assert mirror.wait(120) == 0, mirror.output
+        assert markers["relay.before_closed"].exists()
+    status, output = run_once(path)
+    assert status == 0, output
+    source = java_records(source_cluster.bootstrap, topic)
+    target = java_records(target_cluster.bootstrap, f"points.{topic}")
+    assert compare(source, target) == []
+    for partition, records in source.items():
+        offsets = offset_map(target_cluster, "points", TopicPartition(topic, partition))
+        assert map_violations(records, target[partition], offsets.downstream) == []
+
+
+def test_K9_a_driver_that_dies_between_checkpoint_and_commit_commits_later(
+    source_cluster, target_cluster, topic_name, tmp_path: Path
+) -> None:
+    topic = topic_name("k9")
+    create_topic(source_cluster.bootstrap, topic, partitions=1)
+    produce(source_cluster, topic, 0, numbered(50))
+    group = topic_name("group")
+    commit(source_cluster, group, topic, {0: 21})
+    more = f"tasks.max = 1\nsync.group.offsets.enabled = true\ngroups = {group}"
+    path = write_properties(
+        tmp_path, source_cluster.bootstrap, target_cluster.bootstrap, alias="k9", topics=topic, more=more
+    )
+    marker = tmp_path / "marker"
+    with MirrorProcess(path, faults=f"groups.checkpoint_no_commit=kill@1:{marker}") as mirror:
+        wait_until(lambda: mirror.process.poll() is not None, "the driver dies", 60)
+        assert marker.exists(), mirror.output
+    assert java_offsets(target_cluster, group, f"k9.{topic}") == {}
+    status, output = run_once(path)
+    assert status == 0, output
+    placed = java_offsets(target_cluster, group, f"k9.{topic}")
+    source = java_records(source_cluster.bootstrap, topic)[0]
+    target = java_records(target_cluster.bootstrap, f"k9.{topic}")[0]
+    assert group_violations(source, target, at_source=21, at_target=placed[0]) == []
+
+
+def offset_map(cluster: LocalCluster, alias: str, partition: TopicPartition) -> OffsetMap:
+    """What the ledger says of a partition; it is judged, not the judge."""
+    with client_of(cluster) as client:
+        view = FlowLedger(client, f"mm2-ledger.{alias}.internal").read_all()
+    return OffsetMap(view.of(partition).runs())

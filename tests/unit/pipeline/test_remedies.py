@@ -1,0 +1,80 @@
+"""Every reason that stops a partition until somebody decides names one command, ready to be copied to a shell."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from sparkmirror.cli.app import app
+from sparkmirror.config import parse
+from sparkmirror.control import RunOptions, place_of
+from sparkmirror.errors import (
+    ContentDiffers,
+    OrderBroken,
+    ReplicationError,
+    SourceOffsetLost,
+    SourceTopicRecreated,
+    SourceTruncated,
+    TargetHasStranger,
+    TargetRefusedRecords,
+    TargetTopicRecreated,
+)
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.remedies import Remedies
+
+P = TopicPartition("orders", 2)
+FLOWS = """\
+clusters = A, B
+A.bootstrap.servers = a:1
+B.bootstrap.servers = b:1
+A->B.enabled = true
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "command"),
+    [
+        (SourceOffsetLost, "sparkmirror offsets skip /etc/mm2.properties --topic orders --partition 2"),
+        (TargetHasStranger, "sparkmirror offsets skip /etc/mm2.properties --topic orders --partition 2"),
+        (SourceTopicRecreated, "sparkmirror offsets reset /etc/mm2.properties --topic orders --partition 2"),
+        (TargetTopicRecreated, "sparkmirror offsets reset /etc/mm2.properties --topic orders --partition 2"),
+        (SourceTruncated, "sparkmirror offsets reset /etc/mm2.properties --topic orders --partition 2 --to latest"),
+        (ContentDiffers, "sparkmirror offsets reset /etc/mm2.properties --topic orders --partition 2 --to 41"),
+        (OrderBroken, "sparkmirror offsets reset /etc/mm2.properties --topic orders --partition 2 --to 41"),
+    ],
+)
+def test_a_stop_names_the_command_that_goes_on(error: type[ReplicationError], command: str) -> None:
+    told = Remedies("/etc/mm2.properties").told(error("what happened"), P, 41)
+    assert told.hint.endswith(f": {command}")
+    assert told.message == "what happened"
+
+
+def test_a_hint_that_says_more_is_left_as_it_is() -> None:
+    told = Remedies("f").told(SourceTruncated("what happened", hint="this helps"), P, 41)
+    assert told.hint == "this helps"
+    assert Remedies("f").told(TargetRefusedRecords("what happened"), P, 41).hint == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (FLOWS, ["/etc/my mm2.properties"]),
+        (FLOWS + "B->A.enabled = true\n", ["/etc/my mm2.properties", "--flow", "A->B"]),
+    ],
+    ids=["one flow", "several flows"],
+)
+def test_the_command_is_understood_by_a_shell_and_by_the_program(text: str, words: list[str]) -> None:
+    settings = parse(text, "/etc/my mm2.properties", {})
+    flow = settings.enabled_flows(None)[0]
+    remedies = Remedies(place_of(settings, flow, RunOptions(), slots=1).file_words)
+    for command in (remedies.skip(P), remedies.reset(P, 41)):
+        program, noun, verb, *rest = shlex.split(command)
+        assert (program, noun, rest[: len(words)]) == ("sparkmirror", "offsets", words)
+        assert verb in {command.name or command.callback.__name__ for command in _group("offsets")}
+
+
+def _group(name: str) -> list:  # type: ignore[type-arg]
+    [found] = [group for group in app.registered_groups if group.name == name]
+    assert found.typer_instance is not None
+    return list(found.typer_instance.registered_commands)
