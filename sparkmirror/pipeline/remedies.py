@@ -69,6 +69,11 @@ class Remedies:
                 f"{partition}: the source topic was deleted and created again (id {topic.source_topic_id}, "
                 f"expected {order.source_topic_id}); its former life was copied from upstream offset {copied} on"
             )
+        elif order.target_topic != topic.remote:
+            error = TargetTopicRecreated(
+                f"{partition}: it was copied to topic {order.target_topic} before, and the replication policy now names "
+                f"that {topic.remote}; going on there would leave the earlier records behind"
+            )
         elif order.target_topic_id != topic.target_topic_id:
             error = TargetTopicRecreated(
                 f"{partition}: target topic {topic.remote} was deleted and created again (id "

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -20,7 +23,9 @@ from sparkmirror.errors import (
     TargetRefusedRecords,
     TargetTopicRecreated,
 )
+from sparkmirror.ledger import Position
 from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline import MirroredTopic
 from sparkmirror.pipeline.remedies import Remedies
 
 P = TopicPartition("orders", 2)
@@ -54,6 +59,30 @@ def test_a_hint_that_says_more_is_left_as_it_is() -> None:
     told = Remedies("f").told(SourceTruncated("what happened", hint="this helps"), P, 41)
     assert told.hint == "this helps"
     assert Remedies("f").told(TargetRefusedRecords("what happened"), P, 41).hint == ""
+
+
+TOPIC = MirroredTopic(
+    topic="orders", remote="A.orders", partitions=3, source_topic_id="s", target_topic_id="t", source_compacts=False,
+    target_compacts=False, target_log_append_time=False,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"source_topic_id": "other"}, "the source topic was deleted and created again"),
+        ({"target_topic_id": "other"}, "target topic A.orders was deleted and created again"),
+        ({"remote": "orders", "target_topic_id": "other"}, "copied to topic A.orders before, and the replication policy now"),
+    ],
+)
+def test_a_partition_whose_topics_are_others_now_says_in_which_way(changed: dict[str, str], words: str) -> None:
+    order: Any = SimpleNamespace(
+        partition=P, position=Position(5, 5, 0), source_topic_id="s", target_topic_id="t", target_topic="A.orders"
+    )
+    assert Remedies("f").recreated(order, TOPIC) is None
+    told = Remedies("f").recreated(order, replace(TOPIC, **changed))
+    assert told is not None and words in told.message
+    assert "sparkmirror offsets reset f" in told.hint
 
 
 @pytest.mark.parametrize(
