@@ -72,7 +72,7 @@ TOPIC = MirroredTopic(
     [
         ({"source_topic_id": "other"}, "the source topic was deleted and created again"),
         ({"target_topic_id": "other"}, "target topic A.orders was deleted and created again"),
-        ({"remote": "orders", "target_topic_id": "other"}, "copied to topic A.orders before, and the replication policy now"),
+        ({"remote": "orders", "target_topic_id": "other"}, "copied to topic A.orders before, and the replication policy"),
     ],
 )
 def test_a_partition_whose_topics_are_others_now_says_in_which_way(changed: dict[str, str], words: str) -> None:
