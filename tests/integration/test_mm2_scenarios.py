@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -437,3 +439,32 @@ def test_only_groups_of_wanted_topics_and_names_are_checkpointed(pair: Pair) -> 
         await_true(written, WAIT_S, "a checkpoint")
         assert mirror.stop().status == 0
     assert set(written()) == {(wanted, f"{pair.remote(1)}-0")}
+
+
+def reset(path: Path, topic: str, to: str) -> None:
+    """`sparkmirror offsets reset`, as an operator types it."""
+    program = str(Path(sys.executable).with_name("sparkmirror"))
+    command = [program, "offsets", "reset", str(path), "--topic", topic, "--to", to, "--yes"]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def test_positions_that_are_changed_by_hand_are_followed_exactly(pair: Pair) -> None:
+    """ExactlyOnce testReplication: positions set to 0 go on at 1, removed ones at the beginning.
+
+    There positions are changed over REST, here with `sparkmirror offsets reset`.
+    """
+    pair.fill(1)
+    create_topics(pair.primary, {pair.topic(2): (1, {})})
+    produce(pair.primary, pair.topic(2), 0, numbered(10))
+    path = pair.write({f"{pair.target}.exactly.once.source.support": "enabled"})
+    run_cleanly(path)
+    reset(path, pair.topic(1), "1")
+    reset(path, pair.topic(2), "earliest")
+    run_cleanly(path)
+    assert (java_count(pair.backup, pair.remote(1)), java_count(pair.backup, pair.remote(2))) == (190, 20)
+    for topic in (pair.topic(1), pair.topic(2)):
+        reset(path, topic, "earliest")
+    run_cleanly(path)
+    run_cleanly(path)
+    assert (java_count(pair.backup, pair.remote(1)), java_count(pair.backup, pair.remote(2))) == (290, 30)
