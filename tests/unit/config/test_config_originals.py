@@ -240,3 +240,15 @@ def test_exactly_once_is_accepted_however_it_is_asked_for(support, isolation, so
     )
     flow = parse(text, "file", {}).flow(FlowName("A", "B"))
     assert flow.consumer["isolation.level"] == isolation
+
+
+def test_an_admin_class_of_ones_own_is_refused():
+    """…WithCustomForwardingAdmin, four tests: topics, partitions, configs and rights are made by plain requests here."""
+    with pytest.raises(ConfigInvalid, match=r"forwarding\.admin\.class"):
+        parse(SERVERS + "forwarding.admin.class = com.example.OwnAdmin\n", "file", {})
+
+
+def test_reporters_of_java_metrics_have_no_effect_and_that_is_told():
+    """MirrorConnectorConfigTest testMetricsReporters."""
+    warnings = parse(SERVERS + "metric.reporters = com.example.Reporter\n", "file", {}).warnings
+    assert any("metric.reporters" in warning for warning in warnings)

@@ -82,6 +82,7 @@ def test_what_was_not_written_stays_due() -> None:
 
 
 def test_a_run_taken_twice_changes_nothing() -> None:
+    """Also MirrorSourceTaskTest testCommitRecordWithNullMetadata: what was not copied is in no run and makes no pair."""
     pairs = SyncPairs(10)
     pairs.take(PARTITION, Run(5, 7, 100))
     taken(pairs)
