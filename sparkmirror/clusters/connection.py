@@ -28,7 +28,7 @@ from sparkmirror.clusters.tls import TlsSettings, handshake_trouble, is_alert
 from sparkmirror.config import Secret
 from sparkmirror.errors import BrokerRefused, BrokerTooOld, ClusterUnreachable, ConfigError, ConnectionLost
 
-__all__ = ["CLIENT_ID", "FRAME_BYTES_MAX", "Address", "Buffer", "Connection", "connect", "request_head"]
+__all__ = ["CLIENT_ID", "FRAME_BYTES_MAX", "Address", "Buffer", "Connection", "connect", "is_trickle", "request_head"]
 
 CLIENT_ID = "sparkmirror"
 CLIENT = CLIENT_ID.encode()
@@ -146,14 +146,18 @@ class Connection:
             if not chunk:
                 raise EOFError("the broker closed the connection; is the listener's security protocol the configured one?")
             chunks += chunk
-            waited = time.monotonic() - since
-            if waited > TRICKLE_S and len(chunks) < waited * TRICKLE_BYTES_PER_S:
-                raise EOFError(f"{len(chunks)} of {size} bytes of an answer in {waited:.0f} s")
+            if is_trickle(len(chunks), time.monotonic() - since):
+                raise EOFError(f"{len(chunks)} of {size} bytes of an answer in {time.monotonic() - since:.0f} s")
         return bytes(chunks)
 
     def close(self) -> None:
         """Drops the connection; what was in flight stays unknown."""
         self.sock.close()
+
+
+def is_trickle(received: int, waited_s: float) -> bool:
+    """Whether an answer comes in so slowly that it is not worth waiting for its end."""
+    return waited_s > TRICKLE_S and received < waited_s * TRICKLE_BYTES_PER_S
 
 
 def request_head(api: int, version: int, correlation: int, body_bytes: int) -> bytes:

@@ -15,9 +15,8 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
-from sparkmirror.clusters import connection as limits
 from sparkmirror.clusters.compact import skip_tags
-from sparkmirror.clusters.connection import CLIENT_ID, FRAME_BYTES_MAX, Buffer, Connection, request_head
+from sparkmirror.clusters.connection import CLIENT_ID, FRAME_BYTES_MAX, Buffer, Connection, is_trickle, request_head
 from sparkmirror.errors import ConnectionLost
 
 __all__ = ["Lane", "Reply"]
@@ -152,11 +151,8 @@ class Lane:
     def _refuse_trickle(self, now: float) -> None:
         if self._frame is None:
             self._frame_since = now
-        elif self._is_trickle(now - self._frame_since):
+        elif is_trickle(self._filled, now - self._frame_since):
             raise ValueError(f"{self._filled} of {len(self._frame)} bytes of an answer in {now - self._frame_since:.0f} s")
-
-    def _is_trickle(self, waited: float) -> bool:
-        return waited > limits.TRICKLE_S and self._filled < waited * limits.TRICKLE_BYTES_PER_S
 
     def _read_some(self) -> int:
         if self._frame is not None:

@@ -99,7 +99,8 @@ class Conductor:
     def _start(self) -> None:
         context = self._context
         flow, place = context.flow, context.place
-        self._await_clusters()
+        self._patiently(self._see_clusters)  # a cluster that is down keeps only its own flows waiting (L48)
+        self.status.state = "starting"
         factor = flow.offset_storage_replication_factor
         ensure_compacted_topic(context.target, place.ledger_topic, 1, factor)
         ensure_compacted_topic(context.target, place.offsets_topic, flow.offset_storage_partitions, factor)
@@ -116,25 +117,16 @@ class Conductor:
         self._patiently(self._placing.open_new)
         self.status.state = "running"
 
-    def _await_clusters(self) -> None:
-        """A cluster that is down when the process starts keeps only its own flows waiting (L48)."""
-        while True:
-            try:
-                for client in (self._context.source, self._context.target):
-                    client.view(())
-            except (ClusterUnreachable, ConnectionLost) as error:
-                self.status.state, self.status.reason = "waiting", error.message
-                if self._stop.wait(WAIT_S):
-                    raise Interrupted from error
-            else:
-                self.status.state, self.status.reason = "starting", ""
-                return
+    def _see_clusters(self) -> None:
+        for client in (self._context.source, self._context.target):
+            client.view(())
 
     def _patiently(self, action: Callable[[], None]) -> None:
-        """Until it succeeds: a cluster that creates thousands of partitions, or elects leaders, needs its time."""
+        """Until it succeeds: a cluster is down, creates thousands of partitions, or elects leaders."""
         while True:
             try:
-                self._context.beat()
+                if self._context.ownership is not None:
+                    self._context.beat()
                 action()
             except (BrokerRefused, ClusterUnreachable, ConnectionLost) as error:
                 if isinstance(error, BrokerRefused) and not is_retriable(error.error_code):
