@@ -8,6 +8,7 @@ import secrets
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 import pytest
 
@@ -30,7 +31,16 @@ SLOW_FILES = (
 SEED = os.environ.get("SPARKMIRROR_SEED") or secrets.token_hex(4)
 
 
+@dataclass
+class Row:
+    """What one row of docs/faults.md tells of this run; a test fills it in as it goes."""
+
+    seen: str = ""
+    recovered: float | None = None  # seconds from the end of the fault until everything was copied
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "fault(id, ...): the rows of docs/faults.md that this test stages")
     config.addinivalue_line("filterwarnings", f"ignore:{SCHEMA_WARNING}:DeprecationWarning")
 
 
@@ -48,6 +58,16 @@ def rng(request: pytest.FixtureRequest) -> random.Random:
     """Randomness of one test, the same for the same seed whatever other tests run."""
     print(f"SPARKMIRROR_SEED={SEED}")
     return random.Random(f"{SEED}/{request.node.nodeid}")
+
+
+@pytest.fixture
+def row(record_property: Callable[[str, object], None]) -> Iterator[Row]:
+    """The row of docs/faults.md that this test stages; what it says is in pytest's junit file."""
+    found = Row()
+    yield found
+    record_property("seen", found.seen)
+    record_property("recovered", "" if found.recovered is None else f"{found.recovered:.1f}")
+    record_property("seed", SEED)
 
 
 @pytest.fixture(scope="session", autouse=True)
