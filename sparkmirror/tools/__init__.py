@@ -1,5 +1,13 @@
 """Tools for people: each gathers from the clusters, judges without touching them, and hands out a verdict to be shown."""
 
-from sparkmirror.tools.offsets import MoveRequest, MoveVerdict, apply, preview
+from sparkmirror.tools.offsets import (
+    Alteration,
+    ConnectorKind,
+    MoveRequest,
+    MoveVerdict,
+    alteration_problem,
+    apply,
+    preview,
+)
 
-__all__ = ["MoveRequest", "MoveVerdict", "apply", "preview"]
+__all__ = ["Alteration", "ConnectorKind", "MoveRequest", "MoveVerdict", "alteration_problem", "apply", "preview"]

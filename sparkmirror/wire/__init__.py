@@ -15,6 +15,7 @@ from sparkmirror.wire.connect_offset import (
     source_key,
 )
 from sparkmirror.wire.heartbeat import decode_heartbeat, encode_heartbeat
+from sparkmirror.wire.java_map import java_order, java_text
 from sparkmirror.wire.offset_sync import decode_offset_sync, encode_offset_sync
 from sparkmirror.wire.parcels import Packed, PackLimits, pack
 from sparkmirror.wire.record import Record
@@ -63,6 +64,8 @@ __all__ = [
     "encode_offset_sync",
     "first_batch_size",
     "heartbeat_key",
+    "java_order",
+    "java_text",
     "murmur2",
     "pack",
     "read_batches",
