@@ -4,12 +4,13 @@ VENV := .venv
 STAMP := $(VENV)/.installed
 PYTEST_ARGS ?=
 
-.PHONY: help install jars demo test bench lint clean distclean check-python check-java
+.PHONY: help install jars demo test faults faults-all bench lint clean distclean check-python check-java
 
 help:
 	@echo "make install   a virtual environment in $(VENV) with everything in it"
 	@echo "make demo      two clusters on this machine and a mirror between them"
 	@echo "make test      all tests; PYTEST_ARGS=\"-k wire\" for some of them"
+	@echo "make faults    the quick rows of docs/faults.md; make faults-all runs every row and writes that page (hours)"
 	@echo "make bench     throughput and latency beside MirrorMaker 2"
 	@echo "make lint      ruff and mypy"
 	@echo "make jars      fetch the Kafka brokers that demo, test and bench use (once, 55 MB)"
@@ -35,6 +36,14 @@ test: install
 	@$(VENV)/bin/python -m sparkmirror.local >/dev/null & fetching=$$!; \
 	$(VENV)/bin/python -m pytest -v -n 3 --dist loadfile --no-loadscope-reorder --tb=short --durations=10 $(PYTEST_ARGS); \
 	status=$$?; wait $$fetching && exit $$status
+
+faults: jars
+	@$(VENV)/bin/python -m pytest -v -n 3 --dist loadfile --no-loadscope-reorder --tb=short --durations=10 \
+		-m "fault and not nightly" $(PYTEST_ARGS)
+
+# In parts, too: PYTEST_ARGS="-k F12" runs one row, and the results of the others stay as they were.
+faults-all: jars
+	@PYTHONPATH=tests $(VENV)/bin/python -m faults $(PYTEST_ARGS)
 
 bench: jars
 	@$(VENV)/bin/python -m bench

@@ -41,12 +41,16 @@ class Row:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "fault(id, ...): the rows of docs/faults.md that this test stages")
+    config.addinivalue_line("markers", "fault_mm2(id, ...): the same, with MirrorMaker 2 in our place")
     config.addinivalue_line("filterwarnings", f"ignore:{SCHEMA_WARNING}:DeprecationWarning")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ranks = {name: rank for rank, name in enumerate(SLOW_FILES)}
     items.sort(key=lambda item: ranks.get(item.path.name, -1))
+    for item in items:  # so that `-k F12` finds the tests of a row, whatever they are called
+        for mark in (*item.iter_markers("fault"), *item.iter_markers("fault_mm2")):
+            item.extra_keyword_matches.update(mark.args)
 
 
 def pytest_report_header() -> str:

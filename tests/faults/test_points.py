@@ -38,6 +38,7 @@ def test_a_point_that_does_not_exist_is_refused(text: str) -> None:
         arm(text)
 
 
+@pytest.mark.fault("F01", "F03", "F04")
 @pytest.mark.timeout(300)
 def test_F01_F03_F04_dying_at_every_point_loses_nothing_and_doubles_nothing(
     source_cluster, target_cluster, topic_name, tmp_path: Path
@@ -80,6 +81,7 @@ def test_F01_F03_F04_dying_at_every_point_loses_nothing_and_doubles_nothing(
         assert map_violations(records, target[partition], offsets.downstream) == []
 
 
+@pytest.mark.fault("F01")
 def test_K9_a_driver_that_dies_between_checkpoint_and_commit_commits_later(
     source_cluster, target_cluster, topic_name, tmp_path: Path
 ) -> None:

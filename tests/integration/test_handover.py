@@ -40,6 +40,7 @@ def end_offsets(bootstrap: str, topic: str, partitions: int) -> int:
         consumer.close()
 
 
+@pytest.mark.fault("F11")
 @pytest.mark.timeout(300)
 def test_mm2_then_sparkmirror_then_mm2_copies_every_record_once(source_cluster, target_cluster, topic_name, tmp_path):
     topic = topic_name("handover")
@@ -71,6 +72,7 @@ def test_mm2_then_sparkmirror_then_mm2_copies_every_record_once(source_cluster, 
     assert compare(java_records(source_cluster.bootstrap, topic), java_records(target_cluster.bootstrap, remote)) == []
 
 
+@pytest.mark.fault("F54")
 @pytest.mark.timeout(300)
 def test_F54_taking_over_from_a_killed_mm2_copies_nothing_twice(source_cluster, target_cluster, topic_name, tmp_path: Path):
     topic = topic_name("killed-mm2")

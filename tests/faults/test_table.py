@@ -1,0 +1,118 @@
+"""The fault table: every row is staged by a test or says why not, and a partial run changes only what it ran."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from faults.marks import MarkedTest, marked_tests
+from faults.results import Result, Run, load, merge, read_junit, save
+from faults.rows import MM2_ROWS, ROWS
+from faults.table import render
+
+# Rows whose tests are being written.
+AWAITED = frozenset(
+    "F02 F05 F06 F07 F08 F09 F10 F12 F13 F15 F16 F17 F18 F19 F20 F21 F22 F23 F24 F26 F30 F31 F32 F33 F34 F35 F39 F40 F41 F42 "
+    "F43 F44 F47 F49 F50 F51 F52 F53 F55".split()
+)
+RUN = Run(commit="abc1234", date="2026-01-02", seed="5eed")
+FIRST = MarkedTest("tests/faults/test_x.py::test_F12_a[one way]", "ours", ("F12", "F13"), False)
+SECOND = MarkedTest("tests/faults/test_x.py::test_F12_b", "ours", ("F12",), True)
+THEIRS = MarkedTest("tests/faults/mm2/test_y.py::test_F12", "mm2", ("F12",), True)
+MARKED = (FIRST, SECOND, THEIRS)
+
+JUNIT = """<?xml version="1.0" encoding="utf-8"?>
+<testsuites><testsuite name="pytest">
+<testcase classname="tests.faults.test_x" name="test_F12_a[one way]" time="12.34"><properties>
+<property name="seen" value="lost 0"/><property name="recovered" value="3.5"/></properties></testcase>
+<testcase classname="tests.faults.test_x" name="test_F12_b" time="1.0">
+<failure message="AssertionError: lost&#10; 7">long</failure></testcase>
+<testcase classname="tests.faults.mm2.test_y" name="test_F12" time="2.0"><skipped message="no network"/></testcase>
+<testcase classname="tests.faults.test_x" name="test_other" time="1.0"/>
+</testsuite></testsuites>
+"""
+
+
+@pytest.fixture(scope="module")
+def marked() -> list[MarkedTest]:
+    return marked_tests()
+
+
+def result(test: MarkedTest, **fields: object) -> Result:
+    made = Result(
+        test.test, test.whose, test.rows, outcome="passed", seen="", recovered=None, seconds=1.0, message="", run=RUN
+    )
+    return replace(made, **fields)
+
+
+def line_of(row: str, page: str) -> list[str]:
+    [line] = [line for line in page.splitlines() if line.startswith(f"| {row} ")]
+    return [cell.strip() for cell in line.strip("|").split(" | ")]
+
+
+def test_rows_are_numbered_without_a_gap() -> None:
+    assert [row.id for row in ROWS] == [f"F{number:02}" for number in range(1, 56)]
+    assert set(MM2_ROWS) <= {row.id for row in ROWS}
+
+
+def test_every_mark_names_a_row(marked: list[MarkedTest]) -> None:
+    ids = {row.id for row in ROWS}
+    assert [test for test in marked if not set(test.rows) <= ids] == []
+
+
+def test_every_row_of_each_push_has_a_test_that_is_not_nightly(marked: list[MarkedTest]) -> None:
+    staged = {row for test in marked if test.whose == "ours" and not test.is_nightly for row in test.rows}
+    assert [row.id for row in ROWS if row.run == "P" and row.id not in staged | AWAITED] == []
+
+
+def test_every_other_row_has_a_test_or_a_reason(marked: list[MarkedTest]) -> None:
+    staged = {row for test in marked if test.whose == "ours" for row in test.rows}
+    assert [row.id for row in ROWS if row.run != "P" and row.id not in staged | AWAITED and not row.not_run] == []
+
+
+def test_a_row_that_is_staged_gives_no_reason_why_it_is_not(marked: list[MarkedTest]) -> None:
+    staged = {row for test in marked if test.whose == "ours" for row in test.rows}
+    assert [row.id for row in ROWS if row.id in staged and row.not_run] == []
+
+
+def test_every_test_of_mirror_maker_is_nightly(marked: list[MarkedTest]) -> None:
+    theirs = [test for test in marked if test.whose == "mm2"]
+    assert [test.test for test in theirs if not test.is_nightly] == []
+    assert {row for test in theirs for row in test.rows} <= set(MM2_ROWS)
+
+
+def test_a_junit_file_gives_outcome_words_and_seconds(tmp_path: Path) -> None:
+    (tmp_path / "junit.xml").write_text(JUNIT)
+    passed, failed, skipped = read_junit(tmp_path / "junit.xml", MARKED, RUN)
+    assert passed == result(FIRST, seen="lost 0", recovered=3.5, seconds=12.3)
+    assert failed == result(SECOND, outcome="failed", message="AssertionError: lost 7")
+    assert skipped == result(THEIRS, outcome="skipped", message="no network", seconds=2.0)
+
+
+def test_a_partial_run_changes_only_what_it_ran(tmp_path: Path) -> None:
+    stored = [result(FIRST, seen="old"), result(SECOND, seen="old"), result(replace(FIRST, test="gone"))]
+    merged = merge(stored, [result(SECOND, seen="new")], MARKED)
+    assert merged == [result(FIRST, seen="old"), result(SECOND, seen="new")]
+    save(tmp_path / "faults.json", merged)
+    assert load(tmp_path / "faults.json") == merged
+
+
+def test_a_result_is_shown_in_the_rows_that_its_test_stages_now() -> None:
+    [moved] = merge([result(FIRST)], [], [replace(FIRST, rows=("F20",))])
+    assert moved.rows == ("F20",)
+
+
+def test_a_page_tells_what_passed_failed_and_was_not_run() -> None:
+    results = [result(FIRST, seen="lost 0", recovered=3.5), result(SECOND, outcome="failed", message="lost 7")]
+    page = render(MARKED, [*results, result(THEIRS, seen="doubled 9", recovered=12.0)])
+    assert "2026-01-02, at `abc1234`" in page
+    assert line_of("F12", page)[4:] == [
+        "**failed**: `test_F12_b`: lost 7<br>as expected; lost 0", "`5eed`", "3.5", "doubled 9 (12.0 s)",
+    ]  # fmt: skip
+    assert line_of("F13", page)[4:] == ["as expected; lost 0", "`5eed`", "3.5", "not run yet"]
+    assert line_of("F46", page)[4:] == ["not run: there is no HTTP server yet", "–", "–", "–"]
+    assert line_of("F14", page)[4] == "not run: no test stages it yet"
+    unrun = render(MARKED, [])
+    assert line_of("F12", unrun)[4] == "2 of 2 tests not run yet"
