@@ -20,7 +20,9 @@ __all__ = ["error_lines", "main", "spread_clusters"]
 
 CLUSTERS = "--clusters"
 # Options whose next word is a value and no argument.
-VALUED = frozenset({CLUSTERS, "--master", "--conf", "--records", "--size", "--topic", "--partition", "--to", "--flow"})
+VALUED = frozenset({
+    CLUSTERS, "--master", "--conf", "--records", "--size", "--topic", "--partition", "--to", "--flow", "--metrics-file",
+})  # fmt: skip
 
 BUG_HINT = "this is a bug of ours; SPARKMIRROR_TRACEBACK=1 shows where"
 

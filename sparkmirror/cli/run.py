@@ -18,9 +18,10 @@ from sparkmirror.cli.standing import exit_status, stop_lines
 from sparkmirror.cli.text import printable
 from sparkmirror.config import load
 from sparkmirror.control import Mirror, RunOptions
+from sparkmirror.metrics import MetricsFile
 from sparkmirror.pipeline import FlowStatus
 
-__all__ = ["PIPE_CLOSED", "RunView", "drive", "run", "settings_of", "view_for"]
+__all__ = ["PIPE_CLOSED", "MeasuredView", "RunView", "drive", "run", "settings_of", "view_for"]
 
 TICK_S = 0.1
 # Showing thousands of partitions takes milliseconds; so many times as long passes before they are shown again.
@@ -29,6 +30,7 @@ DRAIN_S = 30.0  # flows give up draining after 10 s by themselves
 STOP_LINES_MAX = 50
 PIPE_CLOSED = 1  # what typer itself ends with when nobody reads
 
+METRICS_HELP = "Write figures for Prometheus to this file every 5 s, under MirrorMaker 2's names."
 FILE_HELP = "MirrorMaker 2's properties file."
 CLUSTERS_HELP = "Only flows into these target clusters; repeat it, or name several after FILE as MirrorMaker 2 does."
 
@@ -58,6 +60,7 @@ def run(
     standby: Annotated[bool, typer.Option("--standby", help="Wait while another process owns a flow, then go on.")] = False,
     master: Annotated[str, typer.Option(help="Spark master.")] = "local[*]",
     conf: Annotated[list[str] | None, typer.Option(help="A Spark setting; may be repeated.", metavar="K=V")] = None,
+    metrics_file: Annotated[str | None, typer.Option(help=METRICS_HELP, metavar="PATH")] = None,
 ) -> None:
     """Copy every enabled flow of FILE.
 
@@ -72,10 +75,45 @@ def run(
     options = RunOptions(once, clusters, take_over, standby, master, settings_of(conf or []))
     mirror = Mirror(settings, options)
     view = view_for(Console())
+    if metrics_file is not None:
+        view = MeasuredView(view, MetricsFile(metrics_file))
     for warning in settings.warnings:
         view.say("WARN", settings.path, warning)
     with Signals() as signals:
         sys.exit(drive(mirror, view, signals, once=once))
+
+
+class MeasuredView:
+    """A view whose looks are also written as figures."""
+
+    def __init__(self, view: RunView, metrics: MetricsFile) -> None:
+        self._view, self._metrics = view, metrics
+        self._told = ""
+
+    def __enter__(self) -> Self:
+        self._metrics.__enter__()
+        self._view.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._view.__exit__(*error)
+        self._metrics.__exit__(*error)
+
+    def say(self, level: str, about: str, text: str) -> None:
+        """One line now."""
+        self._view.say(level, about, text)
+
+    def show(self, flows: Sequence[FlowStatus], now: float) -> None:
+        """How the flows stand, called often."""
+        self._view.show(flows, now)
+        self._metrics.show(flows)
+        if self._metrics.trouble != self._told:
+            self._told = self._metrics.trouble
+            self._view.say("WARN", "-", self._told or "the figures are written again")
+
+    def end(self, flows: Sequence[FlowStatus]) -> None:
+        """How the flows stood at last."""
+        self._view.end(flows)
 
 
 def settings_of(pairs: Sequence[str]) -> dict[str, str]:

@@ -190,7 +190,7 @@ _COMMON = [
     Key("forwarding.admin.class", CLASS, "org.apache.kafka.clients.admin.ForwardingAdmin",
         "who creates topics and changes configs", _CONN, differs="another class is refused"),
     Key("metric.reporters", LIST, "org.apache.kafka.common.metrics.JmxReporter", "Java metric reporters", _CONN,
-        ignored="metrics are served over HTTP"),
+        ignored="figures are written by `run --metrics-file`"),
     Key("config.providers", LIST, "", "names of config providers", _CONN,
         differs="Kafka's File, Directory and EnvVar providers; another class is refused"),
 ]  # fmt: skip
@@ -226,7 +226,7 @@ _SOURCE = [
         "commit the mirror's position on the source as group connect-MirrorSourceConnector-<target>, so that lag tools "
         "show it", _CONN, ours=True),
     Key("metric.names.formats", LIST, "legacy", "names of metrics", _CONN, choices=("legacy", "new"),
-        unused="metrics have one form of names here"),
+        unused="figures are written under the legacy names"),
     Key("on.source.gap", STRING, "stop",
         "when the source deleted records before they were copied: stop the partition and say so, or skip them, say so once "
         "and keep the gap in the ledger", _CONN, choices=("stop", "skip"), ours=True),

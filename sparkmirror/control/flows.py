@@ -188,6 +188,7 @@ def _copy(status: FlowStatus) -> FlowStatus:
         stopped_topics=dict(status.stopped_topics),
         notes=list(status.notes),
         chores=dict(status.chores),
+        checkpoints=dict(status.checkpoints),
     )
 
 

@@ -23,8 +23,8 @@ from sparkmirror.clusters import (
     committed_offsets,
     list_groups,
     list_offsets,
-    name_of,
     read_to_end,
+    refusal,
 )
 from sparkmirror.config import FlowSettings
 from sparkmirror.groups import (
@@ -40,7 +40,7 @@ from sparkmirror.groups import (
 from sparkmirror.ledger import PartitionHistory
 from sparkmirror.model import Checkpoint, TopicPartition
 from sparkmirror.offsets import OffsetMap
-from sparkmirror.pipeline import FlowLedger, FlowPlace, FlowStatus, ensure_compacted_topic
+from sparkmirror.pipeline import CheckpointKey, FlowLedger, FlowPlace, FlowStatus, ensure_compacted_topic
 from sparkmirror.topology import group_filter, lag_group, policy_for, topic_filter
 from sparkmirror.wire import (
     MalformedInternalRecord,
@@ -56,6 +56,7 @@ SHARE_GROUP = "share"  # these read without committing offsets
 NAMED_MAX = 3  # of positions that one sentence names
 # What a coordinator answers to a commit without a member while the group has members.
 HAS_MEMBERS = frozenset({22, 25, 27, 113})
+NO_RIGHT_ON_TOPIC, NO_RIGHT_ON_GROUP = 29, 30
 RECREATED = ("SOURCE_TOPIC_RECREATED", "TARGET_TOPIC_RECREATED")
 
 
@@ -112,12 +113,15 @@ class GroupSync:
                 if checkpoint is not None:
                     news.append(checkpoint)
         append_records(self._target, self._topic, [encode_checkpoint(checkpoint) for checkpoint in news], now_ms)
+        written_ms = int(time.time() * 1000)
         for checkpoint in news:
             self._checkpoints.take(checkpoint)
+            key = CheckpointKey(checkpoint.group, *checkpoint.partition)
+            self._status.checkpoints[key] = (written_ms, written_ms - now_ms)
         self._marks.update(marks)
         if faults.ARMED and news:
             faults.point("groups.checkpoint_no_commit")
-        return list(notes.sentences(self._source.alias))
+        return list(notes.sentences(self._source))
 
     def _load(self) -> None:
         """What the checkpoints topic holds, written by MM2 or by us; tombstones and foreign records do no harm (L24)."""
@@ -142,11 +146,14 @@ class GroupSync:
             return
         self._refresh_due = now + self._flow.refresh_groups_interval_seconds
         ours = lag_group(self._flow.name.target)
-        self._listed = [
+        listed = [
             group.name
             for group in list_groups(self._source)
             if group.name != ours and group.kind.lower() != SHARE_GROUP and self._groups.wants(group.name)
         ]
+        # A group that we may not describe any more is not listed either: it must not be missed in silence.
+        gone = committed_offsets(self._source, set(self._listed) - set(listed))
+        self._listed = listed + [group for group, found in gone.items() if found.error == NO_RIGHT_ON_GROUP]
 
     def _read_syncs(self) -> None:
         """Offset syncs, MM2's and ours; a tombstone or a foreign record is passed over, not stumbled on (L24, L25)."""
@@ -215,7 +222,8 @@ class GroupSync:
             if not offsets.error and self._wanted(group, offsets):
                 notes += self._commit(group)
             elif offsets.error:
-                notes.append(f"group {group} on {self._target.alias} cannot be read: {name_of(offsets.error)}")
+                told = refusal(offsets.error, self._target.who, f"Read on group {group}")
+                notes.append(f"group {group} on {self._target.alias} cannot be read: {told}")
         return notes
 
     def _wanted(self, group: str, offsets: GroupOffsets) -> dict[TopicPartition, Checkpoint]:
@@ -256,7 +264,9 @@ class GroupSync:
         if not refused:
             return []
         place, code = min(refused.items(), key=lambda item: str(item[0]))
-        return [f"group {group} on {self._target.alias}: commit for {place} refused: {name_of(code)}"]
+        needs = f"Read on topic {place.topic}" if code == NO_RIGHT_ON_TOPIC else f"Read on group {group}"
+        told = refusal(code, self._target.who, needs)
+        return [f"group {group} on {self._target.alias}: commit for {place} refused: {told}"]
 
 
 class _Unplaced:
@@ -277,7 +287,7 @@ class _Unplaced:
         else:
             self._missing.append(f"{group} at {partition}: the {found.missing} offsets from {offset} on were never copied")
 
-    def sentences(self, alias: str) -> Iterator[str]:
+    def sentences(self, source: ClusterClient) -> Iterator[str]:
         """At most one for each kind."""
         if self._unknown:
             yield f"no checkpoint for positions from before everything known: {_some(self._unknown)}"
@@ -286,7 +296,8 @@ class _Unplaced:
         if self._rough:
             yield f"translated by MM2's offset syncs, so that records may be read again: {_some(self._rough)}"
         if self.refused:
-            yield f"groups cannot be read on {alias}: " + _some([f"{g} ({name_of(c)})" for g, c in self.refused.items()])
+            told = [f"group {g}: {refusal(c, source.who, f'Describe on group {g}')}" for g, c in self.refused.items()]
+            yield f"groups cannot be read on {source.alias}: {_some(told)}"
 
 
 def _some(items: list[str]) -> str:

@@ -5,9 +5,10 @@ from sparkmirror.pipeline.flow_context import FlowPlace
 from sparkmirror.pipeline.flow_ledger import FlowLedger, ensure_compacted_topic
 from sparkmirror.pipeline.repositioning import Repositioning
 from sparkmirror.pipeline.spark import SparkSlots
-from sparkmirror.pipeline.status import Discovery, FlowStatus, MirroredTopic, PartitionStatus
+from sparkmirror.pipeline.status import CheckpointKey, Discovery, FlowStatus, MirroredTopic, PartitionStatus
 
 __all__ = [
+    "CheckpointKey",
     "Conductor",
     "Discovery",
     "FlowLedger",

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from sparkmirror.clusters import ClusterClient, is_retriable
+from sparkmirror.clusters import ClusterClient, is_retriable, is_right_missing
 from sparkmirror.config import FlowSettings
 from sparkmirror.errors import (
     BrokerRefused,
@@ -177,7 +177,7 @@ class Conductor:
     def _run_due(self) -> None:
         context = self._context
         context.beat()
-        self._every("syncs", SYNCS_S, self._recorder.write_syncs)
+        self._every("offset syncs", SYNCS_S, self._recorder.write_syncs)
         self._every("positions", POSITIONS_S, self._recorder.flush)
         self._every("ends", max(ENDS_S, len(self.status.partitions) / ENDS_PER_S), self._placing.look_at_ends)
         self._every("moves", MOVES_S, self._placing.move)
@@ -191,7 +191,16 @@ class Conductor:
         now = time.monotonic()
         if now >= self._due.setdefault(name, now + seconds):
             self._due[name] = now + seconds
-            action()
+            try:
+                action()
+            except BrokerRefused as error:
+                if not is_right_missing(error.error_code):
+                    raise
+                # The copying goes on without it, and whoever lacks the right is told until it is there.
+                self.status.chores[name] = error.message
+            else:
+                if self.status.chores.get(name):
+                    self.status.chores[name] = ""
 
     def _slot_lost(self, slot: int, incarnation: int, reason: str) -> None:
         context = self._context
@@ -262,6 +271,8 @@ class Conductor:
         status.records += receipt.records - before[0]
         status.record_bytes += receipt.record_bytes - before[1]
         self._counted[receipt.attempt] = (receipt.records, receipt.record_bytes)
+        if receipt.newest_timestamp >= 0:
+            status.newest_timestamp, status.proven_ms = receipt.newest_timestamp, int(time.time() * 1000)
 
     def _take_state(self, state: State) -> None:
         context, partition = self._context, state.partition

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sparkmirror.model import FlowName, TopicPartition
 
-__all__ = ["Discovery", "FlowStatus", "MirroredTopic", "PartitionStatus"]
+__all__ = ["CheckpointKey", "Discovery", "FlowStatus", "MirroredTopic", "PartitionStatus"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,14 @@ class Discovery:
     stopped: dict[str, str]
 
 
+class CheckpointKey(NamedTuple):
+    """Which group's position on which partition of the target."""
+
+    group: str
+    topic: str
+    partition: int
+
+
 @dataclass(slots=True)
 class PartitionStatus:
     """One partition: "opening", "copying", "waiting", "stopped", "recovering", "closed"; why; and how far."""
@@ -46,6 +55,8 @@ class PartitionStatus:
     record_bytes: int = 0
     gaps: int = 0  # stretches of the source that were given up, as the ledger holds them
     gap_offsets: int = 0
+    newest_timestamp: int = -1  # of the newest records that were proven copied
+    proven_ms: int = -1  # when this process read of it
 
     @property
     def lag(self) -> int:
@@ -66,6 +77,8 @@ class FlowStatus:
     notes: list[str] = field(default_factory=list)
     # What is done beside the copying (checkpoints, configs, …) and what of it cannot be done now; "" if nothing.
     chores: dict[str, str] = field(default_factory=dict)
+    # When each checkpoint was written, and how long after its group's position was read; both in ms.
+    checkpoints: dict[CheckpointKey, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def records(self) -> int:

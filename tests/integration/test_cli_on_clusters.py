@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -108,6 +109,14 @@ def await_line(process: subprocess.Popen[str], words: str) -> None:
     raise AssertionError(f"ended without {words!r}")
 
 
+def await_metric(path: Path, pattern: str) -> None:
+    """Waits until the file of figures holds this."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while not (path.exists() and re.search(pattern, path.read_text())):
+        assert time.monotonic() < deadline, path.read_text() if path.exists() else f"no {path}"
+        time.sleep(0.2)
+
+
 @pytest.fixture
 def copying(
     two_clusters: tuple[LocalCluster, LocalCluster], topic_name: Callable[..., str], tmp_path: Path
@@ -120,7 +129,8 @@ def copying(
     file = write_file(
         tmp_path / "mm2.properties", source.bootstrap, target.bootstrap, alias=topic_name("live"), topics=topic
     )
-    with subprocess.Popen([PROGRAM, "run", file], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    words = [PROGRAM, "run", file, "--metrics-file", str(tmp_path / "mirror.prom")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             await_line(process, f"{topic}-0 copying")
             yield process, file
@@ -129,9 +139,11 @@ def copying(
 
 
 def test_a_live_owner_is_named_by_plan_and_refuses_a_second_run_and_one_signal_drains(
-    copying: tuple[subprocess.Popen[str], str],
+    copying: tuple[subprocess.Popen[str], str], tmp_path: Path
 ) -> None:
     process, file = copying
+    await_metric(tmp_path / "mirror.prom", r'mirrorsourceconnector_record_count\{source="live.*partition="0"\} 10\n')
+    await_metric(tmp_path / "mirror.prom", r'sparkmirror_partition_lag\{.*\} 0\n')
     assert "which is alive: a run ends with status 5" in call("plan", file).stdout
     second = call("run", file)
     assert (second.returncode, "Traceback" in second.stderr) == (5, False)
@@ -143,6 +155,7 @@ def test_a_live_owner_is_named_by_plan_and_refuses_a_second_run_and_one_signal_d
     assert output.count("draining…") == 1
     assert " stopped records=10 " in output.splitlines()[-1]
     assert "ledger: found; released by" in call("plan", file).stdout
+    assert not (tmp_path / "mirror.prom").exists()
 
 
 def test_a_second_signal_ends_a_run_at_once(copying: tuple[subprocess.Popen[str], str]) -> None:

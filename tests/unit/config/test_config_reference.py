@@ -66,7 +66,7 @@ def test_key_that_nothing_asks_for_is_said_to_have_no_effect():
         ("B.offset.flush.interval.ms = 10000", "positions are recorded every 5 s"),
         ("B.task.shutdown.graceful.timeout.ms = 1", "drains for 10 s"),
         ("B.status.storage.topic = x", "no states of connectors are stored"),
-        ("metric.names.formats = new", "one form of names"),
+        ("metric.names.formats = new", "under the legacy names"),
         ("B.producer.compression.type = zstd", "batches keep the compression of the source"),
         ("A->B.producer.override.acks = 1", "every batch waits for all replicas"),
         ("A.consumer.max.poll.records = 5", "whole batches are read"),

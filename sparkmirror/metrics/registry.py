@@ -1,0 +1,100 @@
+"""From looks at the flows to figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from sparkmirror.metrics.names import CHECKPOINT_ATTRIBUTES, OWN, SOURCE_ATTRIBUTES, Metric
+from sparkmirror.metrics.windows import Spread, Window
+from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.pipeline import CheckpointKey, FlowStatus, PartitionStatus
+
+__all__ = ["MirrorMetrics"]
+
+SOURCE_TYPE, CHECKPOINT_TYPE, COUNT_TYPE, OWN_TYPE = (
+    "MirrorSourceConnector", "MirrorCheckpointConnector", "kafka-metrics-count", "sparkmirror",
+)  # fmt: skip
+Tags = tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class _PartitionMeter:
+    """One partition; counters never go back while the process lives (MirrorMaker 2's do: L49)."""
+
+    records: int = 0
+    record_bytes: int = 0
+    proven_ms: int = -1
+    record_rate: Window = field(default_factory=Window)
+    byte_rate: Window = field(default_factory=Window)
+    latency: Spread = field(default_factory=Spread)
+
+    def take(self, status: PartitionStatus, now: float) -> None:
+        if status.proven_ms != self.proven_ms and status.newest_timestamp >= 0:
+            self.latency.note(max(status.proven_ms - status.newest_timestamp, 0), now)  # clocks differ; it is never negative
+        self.proven_ms = status.proven_ms
+        if status.records > self.records:
+            self.record_rate.note(status.records - self.records, now)
+            self.byte_rate.note(status.record_bytes - self.record_bytes, now)
+            self.records, self.record_bytes = status.records, status.record_bytes
+
+    def values(self, now: float) -> tuple[float, ...]:
+        """In the order of SOURCE_ATTRIBUTES. A record's age and its latency are both taken when its copy is proven."""
+        spread = self.latency.values(now)
+        records = (float(self.records), self.record_rate.rate(now))
+        return (*records, *spread, float(self.record_bytes), self.byte_rate.rate(now), *spread)
+
+
+class MirrorMetrics:
+    """Every figure of one process; `take` is called with each look at the flows."""
+
+    def __init__(self) -> None:
+        self._flows: list[FlowStatus] = []
+        self._partitions: dict[tuple[FlowName, TopicPartition], _PartitionMeter] = {}
+        self._checkpoints: dict[tuple[FlowName, CheckpointKey], tuple[int, Spread]] = {}
+
+    def take(self, flows: Sequence[FlowStatus], now: float) -> None:
+        """One look; `now` is a clock that never goes back, in seconds."""
+        self._flows = list(flows)
+        for flow in flows:
+            for partition, status in flow.partitions.items():
+                self._partitions.setdefault((flow.name, partition), _PartitionMeter()).take(status, now)
+            for key, (written_ms, latency_ms) in flow.checkpoints.items():
+                before, spread = self._checkpoints.get((flow.name, key), (-1, Spread()))
+                if written_ms != before:
+                    spread.note(latency_ms, now)
+                    self._checkpoints[flow.name, key] = (written_ms, spread)
+
+    def metrics(self, now: float) -> Iterator[Metric]:
+        """Everything known now: partitions that are no longer copied are left out, their counters are kept."""
+        for flow in self._flows:
+            ends = (("source", flow.name.source), ("target", flow.name.target))
+            yield Metric(OWN_TYPE, "flow-running", ends, float(flow.state == "running"))
+            yield from self._of_partitions(flow, ends, now)
+            for key in sorted(flow.checkpoints):
+                tags = (*ends, ("group", key.group), ("topic", key.topic), ("partition", str(key.partition)))
+                _, spread = self._checkpoints[flow.name, key]
+                yield from _metrics(CHECKPOINT_TYPE, CHECKPOINT_ATTRIBUTES, tags, spread.values(now))
+        yield Metric(COUNT_TYPE, "count", (), 1.0 + self._count())
+
+    def _of_partitions(self, flow: FlowStatus, ends: Tags, now: float) -> Iterator[Metric]:
+        for partition, status in sorted(flow.partitions.items()):
+            remote = flow.remotes.get(partition.topic, partition.topic)
+            tags = (*ends, ("topic", remote), ("partition", str(partition.partition)))
+            meter = self._partitions[flow.name, partition]
+            yield from _metrics(SOURCE_TYPE, SOURCE_ATTRIBUTES, tags, meter.values(now))
+            lag = float(status.lag) if status.source_end >= 0 else math.nan
+            own = (lag, float(status.state == "copying"), float(status.gap_offsets))
+            yield from _metrics(OWN_TYPE, tuple(OWN)[1:], tags, own)
+
+    def _count(self) -> int:
+        """MirrorMaker 2's own figures, which its bean `kafka-metrics-count` counts with itself."""
+        partitions = sum(len(flow.partitions) for flow in self._flows)
+        checkpoints = sum(len(flow.checkpoints) for flow in self._flows)
+        return partitions * len(SOURCE_ATTRIBUTES) + checkpoints * len(CHECKPOINT_ATTRIBUTES)
+
+
+def _metrics(kind: str, attributes: Sequence[str], tags: Tags, values: Sequence[float]) -> Iterator[Metric]:
+    for attribute, value in zip(attributes, values, strict=True):
+        yield Metric(kind, attribute, tags, value)

@@ -1,0 +1,134 @@
+"""Figures under MirrorMaker 2's names, and as the text that Prometheus reads."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from sparkmirror.errors import ConfigError
+from sparkmirror.metrics import SOURCE_ATTRIBUTES, Metric, MetricsFile, MirrorMetrics, Spread, Window, exposition
+from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.pipeline import CheckpointKey, FlowStatus, PartitionStatus
+
+ORDERS = TopicPartition("orders", 3)
+
+
+def flow(**partition: object) -> FlowStatus:
+    status = PartitionStatus(ORDERS, state="copying", **partition)  # type: ignore[arg-type]
+    return FlowStatus(FlowName("A", "B"), "running", partitions={ORDERS: status}, remotes={"orders": "A.orders"})
+
+
+def figures(metrics: MirrorMetrics, now: float) -> dict[str, float]:
+    return {f"{metric.type}.{metric.attribute}": metric.value for metric in metrics.metrics(now)}
+
+
+def test_thirteen_figures_with_the_tags_source_target_topic_and_partition() -> None:
+    """MirrorSourceMetricsTest.testTags."""
+    metrics = MirrorMetrics()
+    metrics.take([flow()], 0.0)
+    found = [metric for metric in metrics.metrics(0.0) if metric.type != "sparkmirror"]
+    assert len(found) == 13
+    *of_partition, count = found
+    assert {metric.tags for metric in of_partition} == {
+        (("source", "A"), ("target", "B"), ("topic", "A.orders"), ("partition", "3"))
+    }
+    assert [metric.attribute for metric in of_partition] == list(SOURCE_ATTRIBUTES)
+    assert (count.type, count.attribute, count.tags, count.value) == ("kafka-metrics-count", "count", (), 13.0)
+
+
+def test_records_bytes_and_latency_are_told() -> None:
+    metrics = MirrorMetrics()
+    metrics.take([flow()], 0.0)
+    metrics.take([flow(records=60, record_bytes=6000, newest_timestamp=1_000, proven_ms=1_250, source_end=70)], 1.0)
+    metrics.take([flow(records=90, record_bytes=9000, newest_timestamp=2_000, proven_ms=2_050, next_upstream=60,
+                       source_end=70)], 2.0)  # fmt: skip
+    found = figures(metrics, 2.0)
+    source = {name.removeprefix("MirrorSourceConnector."): value for name, value in found.items()}
+    assert (source["record-count"], source["byte-count"]) == (90, 9000)
+    assert (source["record-rate"], source["byte-rate"]) == (3.0, 300.0)  # over a whole sample of 30 s
+    for stem in ("record-age-ms", "replication-latency-ms"):
+        assert [source[stem], source[f"{stem}-max"], source[f"{stem}-min"], source[f"{stem}-avg"]] == [50, 250, 50, 150]
+    assert found["sparkmirror.partition-lag"] == 10
+
+
+def test_the_same_receipt_seen_twice_is_one_value_and_clocks_that_differ_give_no_negative_age() -> None:
+    metrics = MirrorMetrics()
+    for now in (0.0, 1.0, 2.0):
+        metrics.take([flow(records=1, record_bytes=1, newest_timestamp=5_000, proven_ms=4_000)], now)
+    found = figures(metrics, 2.0)
+    assert found["MirrorSourceConnector.replication-latency-ms"] == 0
+    assert found["MirrorSourceConnector.record-rate"] == pytest.approx(1 / 30)
+
+
+def test_a_group_has_a_latency_of_its_own() -> None:
+    """L43: MirrorMaker 2 mixes all groups of a task in one value."""
+    metrics, status = MirrorMetrics(), flow()
+    status.checkpoints = {CheckpointKey("g", "A.orders", 3): (10, 4), CheckpointKey("h", "A.orders", 3): (10, 8)}
+    metrics.take([status], 0.0)
+    found = [m for m in metrics.metrics(0.0) if m.attribute == "checkpoint-latency-ms"]
+    assert [(dict(m.tags)["group"], m.value) for m in found] == [("g", 4), ("h", 8)]
+
+
+def test_a_flow_that_does_not_copy_is_not_told_as_running() -> None:
+    metrics, status = MirrorMetrics(), flow(gap_offsets=7)
+    status.state, status.partitions[ORDERS].state = "waiting", "stopped"
+    metrics.take([status], 0.0)
+    found = figures(metrics, 0.0)
+    own = {name.removeprefix("sparkmirror."): value for name, value in found.items() if name.startswith("sparkmirror.")}
+    assert (own["flow-running"], own["partition-copying"], own["partition-gap-offsets"]) == (0, 0, 7)
+    assert math.isnan(own["partition-lag"])  # the source's end is not known
+
+
+def test_a_window_forgets_after_a_minute() -> None:
+    window, spread = Window(), Spread()
+    for value, now in ((30.0, 0.0), (60.0, 31.0)):
+        window.note(value, now)
+        spread.note(value, now)
+    assert window.rate(45.0) == 2.0
+    assert spread.values(59.0) == (60.0, 60.0, 30.0, 45.0)
+    assert window.rate(61.0) == 2.0  # the first sample is gone
+    assert spread.values(62.0) == (60.0, 60.0, 60.0, 60.0)
+    assert window.rate(200.0) == 0.0
+    assert all(map(math.isnan, spread.values(200.0)[1:]))
+
+
+def test_names_that_hold_anything_stay_in_their_line() -> None:
+    tags = (("group", 'a"b\\c\nd'),)
+    text = exposition([Metric("MirrorCheckpointConnector", "checkpoint-latency-ms", tags, math.nan)])
+    assert text == (
+        "# TYPE kafka_connect_mirror_mirrorcheckpointconnector_checkpoint_latency_ms gauge\n"
+        'kafka_connect_mirror_mirrorcheckpointconnector_checkpoint_latency_ms{group="a\\"b\\\\c\\nd"} NaN\n'
+    )
+
+
+def test_every_line_is_of_the_form_that_prometheus_reads() -> None:
+    metrics = MirrorMetrics()
+    metrics.take([flow(records=3, record_bytes=10, newest_timestamp=1, proven_ms=4)], 0.0)
+    line = re.compile(r'(# (HELP|TYPE) [a-z_]+ .+|[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? (NaN|\d+(\.\d+)?(e-\d+)?))')
+    lines = exposition(metrics.metrics(0.0)).splitlines()
+    assert [found for found in lines if not line.fullmatch(found)] == []
+    types = [found.split()[2] for found in lines if found.startswith("# TYPE")]
+    assert len(types) == len(set(types)) == 17
+
+
+def test_the_file_is_whole_and_gone_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "mirror.prom"
+    with MetricsFile(str(path)) as file:
+        file.show([flow()])
+        assert "sparkmirror_flow_running" in path.read_text()
+        assert list(tmp_path.iterdir()) == [path]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there_is_told_at_the_start_and_one_that_went_away_ends_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--metrics-file"):
+        MetricsFile(str(tmp_path / "none" / "mirror.prom"))
+    folder = tmp_path / "some"
+    folder.mkdir()
+    file = MetricsFile(str(folder / "mirror.prom"))
+    folder.rmdir()
+    file.show([flow()])
+    assert "could not be written" in file.trouble
