@@ -1,4 +1,7 @@
-"""The one door to Spark on the driver: the session, and one long job per slot."""
+"""The one door to Spark on the driver: the session, and one long job per slot.
+
+Spark is imported where it is used: most commands need none, and its import takes longer than they do.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,15 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
-
-from pyspark import InheritableThread, SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
+from typing import TYPE_CHECKING, Any
 
 from sparkmirror.errors import EnvironmentUnfit
 from sparkmirror.pipeline.class_archive import archive_option
 from sparkmirror.pipeline.slot import SlotOrder
 from sparkmirror.pipeline.task import run_slot
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf, SparkContext
 
 __all__ = ["SparkSlots"]
 
@@ -67,6 +70,8 @@ class SparkSlots:
         self._ready.set()
 
     def _settings(self) -> SparkConf:
+        from pyspark import SparkConf
+
         settings = dict(OUR_SETTINGS)
         master = self._conf.pop("spark.master", self._master)
         if master in ("local", "local[*]"):
@@ -84,6 +89,9 @@ class SparkSlots:
 
     def _connect(self, conf: SparkConf) -> SparkContext:
         """Starts the JVM in a session of its own: a Ctrl-C at the terminal must reach the driver alone."""
+        from pyspark import SparkContext
+        from pyspark.java_gateway import launch_gateway
+
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         if (conf.get("spark.master") or "").startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -117,6 +125,8 @@ class SparkSlots:
         thread.start()
 
     def _run(self, order: SlotOrder, ended: Callable[[SlotOrder, str], None]) -> None:
+        from pyspark import InheritableThread
+
         try:
             context = self.wait()
         except EnvironmentUnfit as error:
@@ -153,7 +163,8 @@ class SparkSlots:
             gateway.shutdown()
             gateway.proc.stdin.close()
             gateway.proc.wait(timeout=STOP_S)
-            SparkContext._gateway = SparkContext._jvm = None  # the next one starts a JVM of its own
+            kind = type(context)
+            kind._gateway = kind._jvm = None  # the next one starts a JVM of its own
         if self._log is not None:
             self._log.close()
             self._log = None

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable, Iterator
 
-from pyspark import TaskContext
-
 from sparkmirror.config import load
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.model import FlowName
@@ -22,6 +20,8 @@ KEPT_BYTES_MAX, MMAP_FROM_BYTES = 256 << 20, 32 << 20
 
 def run_slot(orders: Iterable[SlotOrder]) -> Iterator[str]:
     """Runs one slot to its end and yields why it ended. Never raises for anything that a partition does."""
+    from pyspark import TaskContext  # not needed before a task runs: see spark.py
+
     wanted = list(orders)  # a worker is reused only if its task consumed its input (R20)
     context = TaskContext.get()
     if context is not None and context.attemptNumber() > 0:
