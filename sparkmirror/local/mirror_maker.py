@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -93,6 +94,14 @@ class MirrorMaker:
     def kill(self) -> None:
         """Ends it at once (SIGKILL)."""
         self._process.kill()
+
+    def suspend(self) -> None:
+        """Freezes it (SIGSTOP): its connections stay open and it asks for nothing."""
+        self._process.send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Lets a frozen one go on (SIGCONT)."""
+        self._process.send(signal.SIGCONT)
 
     def close(self) -> None:
         """Kills it if it still runs and removes its folder; CPU time stays readable."""

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from faults.marks import MarkedTest, marked_tests
+from faults.marks import MARKS, MarkedTest, marked_tests
 from faults.results import Result, Run, load, merge, read_junit, save
 from faults.table import render
 
@@ -46,7 +46,9 @@ def _run(mark: str, arguments: Sequence[str], marked: Sequence[MarkedTest], run:
     """Runs the tests with this mark; what they said, and pytest's exit status."""
     with tempfile.TemporaryDirectory(prefix="fault-results-") as folder:
         junit = Path(folder) / "junit.xml"
+        files = sorted({test.test.partition("::")[0] for test in marked if test.whose == MARKS[mark]})
         options = ["-v", "--tb=short", "-m", mark, *STAGES[mark], f"--junitxml={junit}", *arguments]
+        options += [] if any(Path(ROOT, word.partition("::")[0]).is_file() for word in arguments) else files
         environment = os.environ | {"SPARKMIRROR_SEED": run.seed}
         ended = subprocess.run([sys.executable, "-m", "pytest", *options], cwd=ROOT, env=environment, check=False)
         return (read_junit(junit, marked, run) if junit.exists() else []), ended.returncode

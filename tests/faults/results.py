@@ -47,8 +47,9 @@ def load(path: Path) -> list[Result]:
 
 def save(path: Path, results: Iterable[Result]) -> None:
     """One file, in the order of the tests' names, so that a diff shows what changed."""
-    entries = [asdict(result) for result in sorted(results, key=lambda result: (result.whose, result.test))]
-    path.write_text(json.dumps({"results": entries}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    ordered = sorted(results, key=lambda result: (result.whose, result.test))
+    entries = ",\n".join(json.dumps(asdict(result), ensure_ascii=False) for result in ordered)
+    path.write_text(f'{{"results": [\n{entries}\n]}}\n', encoding="utf-8")
 
 
 def read_junit(path: Path, marked: Iterable[MarkedTest], run: Run) -> list[Result]:
