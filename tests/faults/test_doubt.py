@@ -10,10 +10,11 @@ from judge import compare, java_records
 from kafka import KafkaProducer
 from kafka.admin import ConfigResource, KafkaAdminClient
 
-from faults.proxy import CuttingProxy
+from faults.proxy import Api, Do, Fault, Proxy, is_data
 from faults.workload import MirrorProcess, Workload, run_once, wait_until, write_properties
 from sparkmirror.local import create_topic
 
+WARM_REQUESTS = 3  # the first goes alone, until its answer is there
 TWO_DAYS_MS = 2 * 24 * 3600 * 1000
 
 
@@ -21,15 +22,16 @@ def is_copying(mirror: MirrorProcess) -> bool:
     return len(mirror.workers()) >= 1
 
 
+@pytest.mark.fault("F17", "F49")
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("age_ms", [0, TWO_DAYS_MS], ids=["fresh records", "records two days old"])
 def test_F17_F49_answers_cut_in_mid_flight_double_nothing(
     age_ms: int, source_cluster, own_cluster, topic_name, tmp_path: Path
 ):
-    proxies: list[CuttingProxy] = []
+    proxies: list[Proxy] = []
 
     def door(_broker: int, port: int) -> int:
-        proxies.append(CuttingProxy(port))
+        proxies.append(Proxy(port))
         return proxies[-1].port
 
     target = own_cluster("cut", door=door)
@@ -43,10 +45,13 @@ def test_F17_F49_answers_cut_in_mid_flight_double_nothing(
         path
     ) as mirror:
         wait_until(lambda: is_copying(mirror), "a slot runs")
-        for number, requests in enumerate((1, 5, 6), start=1):
-            proxies[0].cut_after(requests)
-            wait_until(lambda number=number: proxies[0].cuts >= number, f"cut {number}: {mirror.output}")
-            time.sleep(1)
+        for in_flight in (1, 5, 6):  # brokers remember five batches
+            held = proxies[0].arm(Fault(Api.PRODUCE, Do.HOLD, skip=WARM_REQUESTS, of=is_data))
+            held.await_hits()
+            [link] = held.links
+            wait_until(lambda link=link, n=in_flight: len(link.owed) >= n, f"{in_flight} in flight: {mirror.output}")
+            proxies[0].cut(link)
+            held.release()
     status, output = run_once(path)
     proxies[0].close()
     assert status == 0, output
@@ -58,6 +63,7 @@ def test_F17_F49_answers_cut_in_mid_flight_double_nothing(
     )
 
 
+@pytest.mark.fault("F13", "F49")
 @pytest.mark.timeout(240)
 def test_F13_F49_target_restarts_with_records_two_days_old_double_nothing(
     source_cluster, own_cluster, topic_name, tmp_path: Path
@@ -83,6 +89,7 @@ def test_F13_F49_target_restarts_with_records_two_days_old_double_nothing(
     assert compare(java_records(source_cluster.bootstrap, topic), java_records(target.bootstrap, f"old.{topic}")) == []
 
 
+@pytest.mark.fault("F50")
 @pytest.mark.timeout(180)
 def test_F50_a_refused_first_batch_with_more_behind_it_leaves_no_hole(
     source_cluster, target_cluster, topic_name, tmp_path: Path
