@@ -57,6 +57,8 @@ from sparkmirror.clusters.producers import (
     flow_producer,
     raise_producer_epoch,
 )
+from sparkmirror.clusters.rights import is_right_missing, refusal
+from sparkmirror.clusters.security import principal_of
 from sparkmirror.clusters.topics import (
     NewTopic,
     alter_topic_configs,
@@ -115,6 +117,7 @@ __all__ = [
     "find_coordinator_request",
     "flow_producer",
     "is_retriable",
+    "is_right_missing",
     "leader_epoch_request",
     "list_groups",
     "list_offsets",
@@ -124,9 +127,11 @@ __all__ = [
     "parse_fetch",
     "parse_produce",
     "partition_ends",
+    "principal_of",
     "raise_producer_epoch",
     "read_metadata",
     "read_raw",
     "read_to_end",
     "read_topic_configs",
+    "refusal",
 ]

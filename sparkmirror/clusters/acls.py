@@ -36,7 +36,7 @@ def describe_topic_acls(client: ClusterClient) -> list[Acl] | None:
             raise BrokerRefused(
                 f"cluster {client.alias}: rights of topics cannot be read: {name_of(answer.error_code)}",
                 error_code=answer.error_code,
-                hint=f"on {client.alias}, grant DESCRIBE on the cluster to the user of this flow",
+                hint=f"on {client.alias}, grant DESCRIBE on the cluster to {client.who}",
             )
         client.check(answer.error_code, "rights of topics")
         return list(_read_acls(answer))
@@ -119,5 +119,5 @@ def _refusal(client: ClusterClient, result: Any) -> str | None:
     if result.error_code == 0:
         return None
     if result.error_code == CLUSTER_AUTHORIZATION_FAILED:
-        return f"{name_of(result.error_code)}; on {client.alias}, grant ALTER on the cluster to the user of this flow"
+        return f"{name_of(result.error_code)}; on {client.alias}, grant ALTER on the cluster to {client.who}"
     return f"{name_of(result.error_code)}: {result.error_message or ''}".rstrip(": ")

@@ -10,8 +10,17 @@ from typing import Any, TypeVar
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from sparkmirror.clusters.connection import Address, Connection, connect
-from sparkmirror.clusters.error_codes import is_retriable, name_of
-from sparkmirror.clusters.metadata import METADATA_API, METADATA_VERSIONS, ClusterView, metadata_request, read_metadata
+from sparkmirror.clusters.error_codes import is_retriable
+from sparkmirror.clusters.metadata import (
+    METADATA_API,
+    METADATA_VERSIONS,
+    ClusterView,
+    Leader,
+    metadata_request,
+    read_metadata,
+)
+from sparkmirror.clusters.rights import is_right_missing, refusal
+from sparkmirror.clusters.security import principal_of
 from sparkmirror.config import ClusterSettings
 from sparkmirror.errors import BrokerRefused, ClusterUnreachable, ConnectionLost
 from sparkmirror.model import TopicPartition
@@ -26,6 +35,7 @@ REQUEST_TIMEOUT_S = 30.0
 RETRY_S = 10.0
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.05, 1.0
 COORDINATOR_API = 10
+LEADER_NOT_AVAILABLE = 5
 
 
 class ClusterClient:
@@ -33,6 +43,7 @@ class ClusterClient:
 
     def __init__(self, settings: ClusterSettings) -> None:
         self.alias = settings.alias
+        self.who = principal_of(settings.security)  # for whom rights are to be granted
         self.group_nodes: dict[str, int] = {}  # who coordinates a group, as last heard
         self._settings = settings
         self._bootstrap = [Address(host, port) for host, port in settings.bootstrap_servers]
@@ -116,10 +127,7 @@ class ClusterClient:
         """The node that leads a partition; waits through an election."""
 
         def look() -> int:
-            leader = self.view([partition.topic]).leader(partition)
-            if leader is None:
-                raise _refused(f"{self.alias}: {partition} has no leader", 5)
-            return leader.node
+            return require_leader(self, self.view([partition.topic]), partition).node
 
         return self.retry(look)
 
@@ -132,7 +140,8 @@ class ClusterClient:
                     version=c.version(COORDINATOR_API, lowest=1, highest=2), key=key, key_type=int(transactional)
                 )
             )
-            self.check(answer.error_code, f"coordinator of {key}")
+            needs = f"Describe on {'transactional id' if transactional else 'group'} {key}"
+            self.check(answer.error_code, f"coordinator of {key}", needs)
             self._brokers.setdefault(answer.node_id, Address(answer.host, answer.port))
             return int(answer.node_id)
 
@@ -140,10 +149,10 @@ class ClusterClient:
 
     # --- trying again ------------------------------------------------------------------------------------------
 
-    def check(self, code: int, what: str) -> None:
-        """Raises for any error code but 0."""
+    def check(self, code: int, what: str, needs: str = "") -> None:
+        """Raises for any error code but 0; `needs` is the right that it takes, as in "Read on topic orders"."""
         if code:
-            raise _refused(f"cluster {self.alias}: {what}: {name_of(code)}", code)
+            raise _refused(f"cluster {self.alias}: {what}: {refusal(code, self.who, needs)}", code)
 
     def retry(self, action: Callable[[], T], *, timeout_s: float = RETRY_S) -> T:
         """`action` until it succeeds, fails for good, or `timeout_s` has passed."""
@@ -168,6 +177,17 @@ class ClusterClient:
 
 def _refused(message: str, code: int) -> BrokerRefused:
     return BrokerRefused(message, error_code=code)
+
+
+def require_leader(client: ClusterClient, view: ClusterView, partition: TopicPartition) -> Leader:
+    """Who leads a partition; raises if nobody does, or if we may not know."""
+    leader = view.leader(partition)
+    if leader is None:
+        topic = view.topics.get(partition.topic)
+        code = topic.error if topic is not None and is_right_missing(topic.error) else LEADER_NOT_AVAILABLE
+        client.check(code, f"leader of {partition}", f"Describe on topic {partition.topic}")
+    assert leader is not None
+    return leader
 
 
 def by_topic(partitions: Sequence[TopicPartition]) -> dict[str, list[int]]:

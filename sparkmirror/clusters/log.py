@@ -66,7 +66,7 @@ def read_raw(
         limits = FetchLimits(0, 0, size, size, int(read_committed))
         frame, part = client.talk_to_leader(partition, lambda c: _fetch(c, partition, offset, limits))
         if part.error != 1:
-            client.check(part.error, f"fetch of {partition} at {offset}")
+            client.check(part.error, f"fetch of {partition} at {offset}", f"Read on topic {partition.topic}")
         return frame, part
 
     frame, part = client.retry(lambda: look(READ_BYTES))
@@ -111,7 +111,7 @@ class LogReader:
         limits = FetchLimits(wait_ms, 1, READ_BYTES, READ_BYTES, 0)
         try:
             frame, part = _fetch(self._connection, self.partition, self.offset, limits)
-            self._client.check(part.error, f"fetch of {self.partition}")
+            self._client.check(part.error, f"fetch of {self.partition}", f"Read on topic {self.partition.topic}")
         except Exception:
             self.close()
             raise
@@ -156,6 +156,6 @@ def _append(client: ClusterClient, partition: TopicPartition, records: list[Reco
         verdicts = parse_produce(frame, at, by_id=False)
         if len(verdicts) != 1:
             raise InternalError(f"{partition}: one batch sent, {len(verdicts)} verdicts")
-        client.check(verdicts[0].error, f"append to {partition}")
+        client.check(verdicts[0].error, f"append to {partition}", f"Write on topic {partition.topic}")
 
     client.retry(send)

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
 
-from sparkmirror.clusters.client import ClusterClient
+from sparkmirror.clusters.client import ClusterClient, require_leader
 from sparkmirror.clusters.connection import Connection
 from sparkmirror.model import TopicPartition
 
@@ -70,7 +70,9 @@ def list_offsets(
             )
             for topic in answer.topics:
                 for part in topic.partitions:
-                    client.check(part.error_code, f"offsets of {topic.name}-{part.partition_index}")
+                    client.check(
+                        part.error_code, f"offsets of {topic.name}-{part.partition_index}", f"Describe on topic {topic.name}"
+                    )
                     found[TopicPartition(topic.name, part.partition_index)] = (part.offset, part.leader_epoch)
         return found
 
@@ -86,7 +88,7 @@ def partition_ends(client: ClusterClient, partition: TopicPartition) -> tuple[in
             node, lambda c: list_offsets_request(c, topics, timestamp=timestamp, replica=replica)
         )
         part = answer.topics[0].partitions[0]
-        client.check(part.error_code, f"offsets of {partition}")
+        client.check(part.error_code, f"offsets of {partition}", f"Describe on topic {partition.topic}")
         return part.offset, part.leader_epoch
 
     def look() -> tuple[int, int, int, int]:
@@ -118,9 +120,6 @@ def _by_leader(client: ClusterClient, partitions: Iterable[TopicPartition]) -> d
     view = client.view({p.topic for p in wanted})
     grouped: dict[int, dict[str, list[int]]] = {}
     for partition in wanted:
-        leader = view.leader(partition)
-        if leader is None:
-            client.check(5, f"leader of {partition}")
-            continue
+        leader = require_leader(client, view, partition)
         grouped.setdefault(leader.node, {}).setdefault(partition.topic, []).append(partition.partition)
     return grouped

@@ -9,7 +9,7 @@ from kafka.protocol.admin import DescribeProducersRequest, DescribeTransactionsR
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
-from sparkmirror.clusters.client import ClusterClient, by_topic
+from sparkmirror.clusters.client import ClusterClient, by_topic, require_leader
 from sparkmirror.clusters.connection import Connection
 from sparkmirror.errors import FlowOwnedByAnother
 from sparkmirror.model import TopicPartition
@@ -47,7 +47,8 @@ def raise_producer_epoch(client: ClusterClient, transactional_id: str, held: tup
         )
         if answer.error_code in FENCED:
             raise FlowOwnedByAnother(f"the producer of {transactional_id} was taken over by another owner")
-        client.check(answer.error_code, f"InitProducerId for {transactional_id}")
+        needs = f"Write on transactional id {transactional_id}"
+        client.check(answer.error_code, f"InitProducerId for {transactional_id}", needs)
         return answer.producer_id, answer.producer_epoch
 
     return client.retry(ask)
@@ -84,7 +85,8 @@ def _fence_some(
         )
         for topic in answer.results_by_topic_v3_and_below:
             for part in topic.results_by_partition:
-                _check(client, part.partition_error_code, f"fence of {topic.name}-{part.partition_index}")
+                what, needs = f"fence of {topic.name}-{part.partition_index}", f"Write on topic {topic.name}"
+                _check(client, part.partition_error_code, what, needs)
 
     def end() -> None:
         answer = client.ask_node(
@@ -98,17 +100,17 @@ def _fence_some(
                 committed=True,
             ),
         )
-        _check(client, answer.error_code, f"fence of {transactional_id}")
+        _check(client, answer.error_code, f"fence of {transactional_id}", f"Write on transactional id {transactional_id}")
 
     client.retry(add)
     client.retry(end)
     client.retry(lambda: _see_fence(client, producer, targets))
 
 
-def _check(client: ClusterClient, code: int, what: str) -> None:
+def _check(client: ClusterClient, code: int, what: str, needs: str) -> None:
     if code in FENCED:
         raise FlowOwnedByAnother(f"cluster {client.alias}: {what}: another owner raised the epoch")
-    client.check(code, what)
+    client.check(code, what, needs)
 
 
 def _see_fence(client: ClusterClient, producer: tuple[int, int], targets: list[TopicPartition]) -> None:
@@ -127,11 +129,7 @@ def describe_producers(
     grouped: dict[int, list[TopicPartition]] = {}
     view = client.view({p.topic for p in partitions})
     for partition in partitions:
-        leader = view.leader(partition)
-        if leader is None:
-            client.check(5, f"leader of {partition}")
-        else:
-            grouped.setdefault(leader.node, []).append(partition)
+        grouped.setdefault(require_leader(client, view, partition).node, []).append(partition)
     found: dict[TopicPartition, dict[int, tuple[int, int]]] = {}
     topic_type = DescribeProducersRequest.TopicRequest
     for node, group in grouped.items():
@@ -145,7 +143,8 @@ def describe_producers(
         )
         for topic in answer.topics:
             for part in topic.partitions:
-                client.check(part.error_code, f"producers of {topic.name}-{part.partition_index}")
+                what, needs = f"producers of {topic.name}-{part.partition_index}", f"Read on topic {topic.name}"
+                client.check(part.error_code, what, needs)
                 found[TopicPartition(topic.name, part.partition_index)] = {
                     p.producer_id: (p.producer_epoch, p.last_sequence) for p in part.active_producers
                 }

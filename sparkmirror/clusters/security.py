@@ -28,7 +28,7 @@ from sparkmirror.clusters.tokens import TokenRefused, TokenRequest, is_loopback,
 from sparkmirror.config import Secret
 from sparkmirror.errors import ConfigError
 
-__all__ = ["SASL_PROTOCOLS", "Login", "protocol_of", "sasl_login", "tls_context", "tls_settings"]
+__all__ = ["SASL_PROTOCOLS", "Login", "principal_of", "protocol_of", "sasl_login", "tls_context", "tls_settings"]
 
 Security = Mapping[str, str]
 
@@ -76,6 +76,35 @@ def protocol_of(security: Security) -> str:
     return _text(security, "security.protocol", "PLAINTEXT").upper()
 
 
+def principal_of(security: Security) -> str:
+    """Who we are to the brokers, as far as the settings tell; for whoever grants us rights there."""
+    if protocol_of(security) in SASL_PROTOCOLS:
+        try:
+            mechanism = _mechanism(security)
+            return _who(mechanism, security, _jaas_options(mechanism, security))
+        except ConfigError:
+            return f"whoever {JAAS} names"
+    tls = tls_settings(security)
+    if tls is not None and tls.key_source:
+        return f"the subject of the certificate of {tls.key_source}"
+    return "User:ANONYMOUS (there is no login)"
+
+
+def _mechanism(security: Security) -> str:
+    mechanism = _text(security, "sasl.mechanism", "GSSAPI")
+    if mechanism not in LOGIN_MODULES:
+        raise ConfigError(f"sasl.mechanism: expected one of {', '.join(LOGIN_MODULES)}, found {mechanism}")
+    return mechanism
+
+
+def _who(mechanism: str, security: Security, options: Mapping[str, str]) -> str:
+    if mechanism == "OAUTHBEARER":
+        return f"client {_text(security, CLIENT_ID) or options.get('clientId', '')}"
+    if mechanism == "GSSAPI":
+        return f"principal {options['principal']}" if options.get("principal") else "the principal of the ticket cache"
+    return f"user {options.get('username', '')}"
+
+
 # --- TLS -------------------------------------------------------------------------------------------------------
 
 
@@ -120,9 +149,7 @@ def sasl_login(security: Security, host: str) -> Login | None:
     """The login for one connection to `host`, or None for a protocol without SASL."""
     if protocol_of(security) not in SASL_PROTOCOLS:
         return None
-    mechanism = _text(security, "sasl.mechanism", "GSSAPI")
-    if mechanism not in LOGIN_MODULES:
-        raise ConfigError(f"sasl.mechanism: expected one of {', '.join(LOGIN_MODULES)}, found {mechanism}")
+    mechanism = _mechanism(security)
     options = _jaas_options(mechanism, security)
     if mechanism == "GSSAPI":
         return _kerberos_login(security, options, host)
@@ -169,7 +196,7 @@ def _password_login(mechanism: str, security: Security, options: Mapping[str, st
     else:
         _refuse_plain_without_tls(security, host)
         exchange = plain_exchange(username, password)
-    return Login(mechanism, f"user {username}", f"username and password in {JAAS}", exchange)
+    return Login(mechanism, _who(mechanism, security, options), f"username and password in {JAAS}", exchange)
 
 
 def _refuse_plain_without_tls(security: Security, host: str) -> None:
@@ -197,7 +224,7 @@ def _token_login(security: Security, options: Mapping[str, str]) -> Login:
     except TokenRefused as refusal:
         raise ConfigError(f"OAUTHBEARER: {refusal.reason}; check {ENDPOINT}, clientId and clientSecret") from refusal
     return Login(
-        "OAUTHBEARER", f"client {request.client_id}", f"that the broker trusts tokens of {ENDPOINT}",
+        "OAUTHBEARER", _who("OAUTHBEARER", security, options), f"that the broker trusts tokens of {ENDPOINT}",
         token_exchange(token, extensions),
     )  # fmt: skip
 
@@ -267,7 +294,7 @@ def _kerberos_login(security: Security, options: Mapping[str, str], host: str) -
             f"{JAAS}: Kerberos itself reads the keytab {key_file}; start with KRB5_CLIENT_KTNAME={key_file} in the "
             "environment"
         )
-    who = f"principal {options['principal']}" if options.get("principal") else "the principal of the ticket cache"
+    who = _who("GSSAPI", security, options)
     return Login("GSSAPI", who, "the ticket with klist, and sasl.kerberos.service.name", kerberos_exchange(service, host))
 
 

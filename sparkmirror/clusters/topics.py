@@ -15,7 +15,7 @@ from kafka.protocol.admin import (
 
 from sparkmirror.clusters.client import ClusterClient
 from sparkmirror.clusters.connection import Connection
-from sparkmirror.clusters.error_codes import name_of
+from sparkmirror.clusters.rights import refusal
 from sparkmirror.model import ConfigEntry
 
 __all__ = [
@@ -70,7 +70,7 @@ def create_topics(client: ClusterClient, topics: Sequence[NewTopic], *, dry_run:
             validate_only=dry_run,
         )
 
-    return _results(client, build, "topics") if topics else {}
+    return _results(client, build, "topics", "Create") if topics else {}
 
 
 def extend_topics(client: ClusterClient, counts: Mapping[str, int]) -> dict[str, str | None]:
@@ -86,10 +86,10 @@ def extend_topics(client: ClusterClient, counts: Mapping[str, int]) -> dict[str,
             validate_only=False,
         )
 
-    return _results(client, build, "results") if counts else {}
+    return _results(client, build, "results", "Alter") if counts else {}
 
 
-def _results(client: ClusterClient, build: Any, field: str) -> dict[str, str | None]:
+def _results(client: ClusterClient, build: Any, field: str, operation: str) -> dict[str, str | None]:
     """Asks the controller (any broker forwards since KRaft) and reads one verdict per topic."""
 
     def ask() -> dict[str, str | None]:
@@ -100,7 +100,8 @@ def _results(client: ClusterClient, build: Any, field: str) -> dict[str, str | N
             if code == 41:
                 client.check(code, "controller")
             is_done = code in (0, TOPIC_EXISTS)
-            found[result.name] = None if is_done else f"{name_of(code)}: {result.error_message or ''}".rstrip(": ")
+            told = refusal(code, client.who, f"{operation} on topic {result.name}")
+            found[result.name] = None if is_done else f"{told}: {result.error_message or ''}".rstrip(": ")
         return found
 
     return client.retry(ask)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sparkmirror.clusters import ClusterClient, alter_topic_configs, describe_topic_configs, name_of
+from sparkmirror.clusters import ClusterClient, alter_topic_configs, describe_topic_configs, refusal
 from sparkmirror.config import FlowSettings
 from sparkmirror.pipeline import FlowStatus
 from sparkmirror.topology import ConfigRules, config_changes
@@ -33,10 +33,14 @@ class ConfigSync:
                 changes = config_changes(self._rules, ours[topic], {entry.name: entry for entry in theirs[remote]})
                 if changes:
                     wanted[remote] = changes
-        unseen = [topic for topic, remote in remotes.items() if topic not in ours or remote not in theirs]
         refused = self._alter(wanted)
-        if unseen:
-            refused.append(f"{_some(unseen)}: settings cannot be described; grant DESCRIBE_CONFIGS on both clusters")
+        for client, unseen in (
+            (self._source, [topic for topic in remotes if topic not in ours]),
+            (self._target, [remote for remote in remotes.values() if remote not in theirs]),
+        ):
+            if unseen:
+                needs = f"DescribeConfigs on topic {_some(unseen)}"
+                refused.append(f"settings cannot be read on {client.alias}: {client.who} needs {needs}")
         return refused
 
     def _alter(self, wanted: Mapping[str, Mapping[str, str | None]]) -> list[str]:
@@ -51,7 +55,8 @@ class ConfigSync:
         return refused if len(refused) <= NAMED_MAX else [*refused[:NAMED_MAX], f"and {len(refused) - NAMED_MAX} more"]
 
     def _sentence(self, remote: str, names: str, code: int, reason: str) -> str:
-        return f"{self._target.alias} refuses {names} of topic {remote}: {name_of(code)} {reason}".rstrip()
+        told = refusal(code, self._target.who, f"AlterConfigs on topic {remote}")
+        return f"{self._target.alias} refuses {names} of topic {remote}: {told} {reason}".rstrip()
 
 
 def _some(names: list[str]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from sparkmirror.clusters import ClusterClient, Committed, commit_offsets, name_of
+from sparkmirror.clusters import ClusterClient, Committed, commit_offsets, refusal
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline import FlowStatus
 from sparkmirror.topology import lag_group
@@ -17,6 +17,7 @@ __all__ = ["LagGroup"]
 # Offsets of a group without members expire (7 days by default): all are committed again long before.
 AGAIN_S = 3600.0
 NO_RIGHTS = frozenset({29, 30, 31})
+NO_RIGHT_ON_TOPIC = 29
 GONE = frozenset({3, 100})
 
 
@@ -45,9 +46,12 @@ class LagGroup:
         self._committed |= {p: moved[p] for p, code in codes.items() if not code}
         failed = {p: code for p, code in codes.items() if code and code not in GONE}
         if NO_RIGHTS & set(failed.values()):
-            self._is_off = True  # many sources may only be read; the mirror's lag is in its own output too
-            return []
-        if failed:
+            # Many sources may only be read, and the mirror's lag is in its own output too. A right that was there once is
+            # missed, though.
+            self._is_off = not self._committed
+        if failed and not self._is_off:
             place, code = next(iter(failed.items()))
-            return [f"group {self._group} on {self._source.alias}: commit for {place} refused: {name_of(code)}"]
+            needs = f"Read on topic {place.topic}" if code == NO_RIGHT_ON_TOPIC else f"Read on group {self._group}"
+            told = refusal(code, self._source.who, needs)
+            return [f"group {self._group} on {self._source.alias}: commit for {place} refused: {told}"]
         return []

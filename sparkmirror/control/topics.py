@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from sparkmirror.clusters import (
     ClusterClient,
     ClusterView,
     NewTopic,
+    TopicView,
     create_topics,
     describe_topic_configs,
     extend_topics,
+    is_right_missing,
+    refusal,
 )
 from sparkmirror.config import FlowSettings
 from sparkmirror.errors import ReplicationLoop
@@ -124,11 +128,20 @@ class TopicControl:
         present = self._await(target, {c.remote: c.partitions for c in wanted})
         source_configs = describe_topic_configs(source, [c.topic for c in wanted])
         target_configs = describe_topic_configs(target, [c.remote for c in wanted])
+        known = {(t.topic, t.source_topic_id, t.target_topic_id): t for t in self._last.topics}
         topics = []
         for change in wanted:
             found = present.topics.get(change.remote)
             if found is None or found.error or found.partitions < change.partitions:
-                stopped[change.topic] = f"topic {change.remote} does not appear on {target.alias}"
+                stopped[change.topic] = _unseen(change.remote, found, target)
+                continue
+            hidden = _hidden(change.topic, source_configs, source) or _hidden(change.remote, target_configs, target)
+            if hidden:
+                before = known.get((change.topic, plan.source.topics[change.topic].topic_id.hex(), found.topic_id.hex()))
+                if before is None:
+                    stopped[change.topic] = hidden
+                else:
+                    topics.append(replace(before, partitions=change.partitions))  # it is being copied as it was
                 continue
             ours, theirs = _values(source_configs, change.topic), _values(target_configs, change.remote)
             topics.append(
@@ -157,7 +170,8 @@ class TopicControl:
                 and all(leader.node >= 0 for leader in view.topics[name].leaders.values())
                 for name, count in wanted.items()
             )
-            if is_there or time.monotonic() > deadline:
+            is_forbidden = any(is_right_missing(topic.error) for topic in view.topics.values())
+            if is_there or is_forbidden or time.monotonic() > deadline:
                 return view
             time.sleep(0.05)
 
@@ -165,6 +179,21 @@ class TopicControl:
 def _id(topics: object, name: str) -> bytes:
     found = topics.get(name)  # type: ignore[attr-defined]
     return found.topic_id if found is not None else b""
+
+
+def _unseen(remote: str, found: TopicView | None, target: ClusterClient) -> str:
+    """Why a topic that was created is not there."""
+    if found is not None and is_right_missing(found.error):
+        told = refusal(found.error, target.who, f"Read and Write on topic {remote}")
+        return f"cluster {target.alias}: topic {remote}: {told}"
+    return f"topic {remote} does not appear on {target.alias}"
+
+
+def _hidden(topic: str, configs: Mapping[str, object], client: ClusterClient) -> str:
+    """Why a topic whose settings may not be read is not copied: whether it is compacted decides how."""
+    if topic in configs:
+        return ""
+    return f"cluster {client.alias}: settings of topic {topic} cannot be read: {client.who} needs DescribeConfigs on it"
 
 
 def _values(configs: dict[str, list[ConfigEntry]], topic: str) -> dict[str, str]:

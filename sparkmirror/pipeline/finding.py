@@ -16,8 +16,8 @@ from sparkmirror.clusters import (
     encode_fetch,
     is_retriable,
     list_offsets_request,
-    name_of,
     parse_fetch,
+    refusal,
 )
 from sparkmirror.errors import BrokerRefused, ClusterUnreachable, ConnectionLost
 from sparkmirror.ledger import AskEnds, AskPause, AskSource, AskTarget, Ends, SourceChunk
@@ -101,7 +101,7 @@ def read_ends(side: ClusterSide, partition: TopicPartition) -> Procedure:
         request = list_offsets_request(lane.connection, topics, timestamp=timestamp, replica=replica)
         answer = yield Ask(lane, request)
         part = answer.topics[0].partitions[0]
-        _check(side, part.error_code, f"offsets of {partition}")
+        _check(side, part.error_code, f"offsets of {partition}", f"Describe on topic {partition.topic}")
         found.append((part.offset, part.leader_epoch))
     (log_end, leader_epoch), (high_watermark, _), (log_start, _) = found
     return Ends(high_watermark, log_end, leader_epoch, log_start)
@@ -121,10 +121,10 @@ def _fetch(side: ClusterSide, partition: TopicPartition, offset: int, isolation:
         ends = yield from read_ends(side, partition)
         part.log_start, part.start, part.end = ends.log_start, 0, 0
     else:
-        _check(side, part.error, f"fetch of {partition} at {offset}")
+        _check(side, part.error, f"fetch of {partition} at {offset}", f"Read on topic {partition.topic}")
     return memoryview(frame), part
 
 
-def _check(side: ClusterSide, code: int, what: str) -> None:
+def _check(side: ClusterSide, code: int, what: str, needs: str) -> None:
     if code:
-        raise BrokerRefused(f"cluster {side.alias}: {what}: {name_of(code)}", error_code=code)
+        raise BrokerRefused(f"cluster {side.alias}: {what}: {refusal(code, side.who, needs)}", error_code=code)

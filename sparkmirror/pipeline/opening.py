@@ -10,8 +10,10 @@ from sparkmirror.clusters import (
     find_coordinator_request,
     flow_producer,
     is_retriable,
+    is_right_missing,
     leader_epoch_request,
     name_of,
+    refusal,
 )
 from sparkmirror.errors import (
     BrokerRefused,
@@ -23,7 +25,7 @@ from sparkmirror.errors import (
     TargetRefusedRecords,
     TargetTopicRecreated,
 )
-from sparkmirror.ledger import Baseline, Expect, Found, Open, PartitionCopy, Started, find_out
+from sparkmirror.ledger import Baseline, Doubt, Expect, Found, Open, PartitionCopy, Started, find_out
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.finding import FindingOut, read_ends
 from sparkmirror.pipeline.loop import Ask, Procedure, Sleep
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["Opening"]
 
 RETRY_S = 0.1
+# Rights are given back by hand: so often it is tried whether that has happened.
+RIGHTS_RETRY_S = 2.0
 UNKNOWN_TOPIC = (3, 100, 103)
 OFFSET_OUT_OF_RANGE = 1
 
@@ -230,7 +234,7 @@ class Opening:
 
     def settle(self, relay: PartitionRelay) -> None:
         """Reads the settled log of a partition in doubt, once."""
-        if relay not in self._settling:
+        if relay not in self._settling and self._slot.loop.now >= relay.send_after:
             self._settling.add(relay)
             self._slot.loop.spawn(self._settle(relay))
 
@@ -255,7 +259,10 @@ class Opening:
             self._stop(relay, error)
             return
         except BrokerRefused as error:
-            self._stop(relay, TargetRefusedRecords(f"{relay.source}: {error.message}", hint=error.hint))
+            if is_right_missing(error.error_code) and copy.order.until is None:
+                self._await_right(relay, error.message)  # the doubt stays; the log is read again later
+            else:
+                self._stop(relay, TargetRefusedRecords(f"{relay.source}: {error.message}", hint=error.hint))
             return
         finally:
             self._settling.discard(relay)
@@ -265,12 +272,26 @@ class Opening:
             slot.forfeit(relay, "TARGET_TRUNCATED", f"the target ends at {found.log_end}")
             return
         relay.drop_queue()
+        relay.forbidden = ""
         copy.resume(found.position, found.runs, slot.loop.now)
         if doubt.expect is Expect.REFUSED:
+            self._take_refusal(relay, doubt)
+
+    def _take_refusal(self, relay: PartitionRelay, doubt: Doubt) -> None:
+        """The target refuses these records, which stops the partition; or it refuses us, which may pass."""
+        told = refusal(doubt.error, self._slot.target.who, f"Write on topic {relay.target.topic}")
+        if is_right_missing(doubt.error) and relay.copy.order.until is None:
+            self._await_right(relay, f"cluster {self._slot.target.alias}: append to {relay.target}: {told}")
+        else:
             relay.stop_reason = TargetRefusedRecords(
-                f"{relay.source} at upstream offset {found.position.upstream}: target {relay.target} refuses: "
-                f"{name_of(doubt.error)}: {doubt.message}"
+                f"{relay.source} at upstream offset {relay.copy.next.upstream}: target {relay.target} refuses: "
+                f"{told}: {doubt.message}"
             )
+
+    def _await_right(self, relay: PartitionRelay, reason: str) -> None:
+        """Nothing is sent for a while, and nothing fetched that could not be sent."""
+        relay.forbidden = reason
+        relay.send_after = relay.fetch_after = self._slot.loop.now + RIGHTS_RETRY_S
 
     def _stop(self, relay: PartitionRelay, error: ReplicationError) -> None:
         """The log is not what it should be: nothing is closed, the driver keeps the partition stopped."""
@@ -285,7 +306,8 @@ class Opening:
         relay.fetch_after = slot.loop.now + FETCH_RETRY_S
         if not relay.trouble:
             relay.trouble_since = slot.loop.now
-        relay.trouble = f"source {slot.source.alias}: {name_of(part.error)}"
+        told = refusal(part.error, slot.source.who, f"Read on topic {relay.source.topic}")
+        relay.trouble = f"source {slot.source.alias}: fetch of {relay.source}: {told}"
         if part.diverging:
             error = SourceTruncated(f"{relay.source}: the source's log diverges from what was copied")
             relay.stop_reason = slot.remedies.told(error, relay.source, relay.copy.proven.upstream)

@@ -67,12 +67,14 @@ class PartitionRelay:
     queue_bytes: int = 0
     is_fetching: bool = False
     fetch_after: float = 0.0
+    send_after: float = 0.0
     partition_bytes_max: int = 0
     stop_reason: ReplicationError | None = None
     lane: Lane | None = None
     leader_epoch: int = -1
     trouble: str = ""  # why the partition waits, for its state record
     trouble_since: float = 0.0
+    forbidden: str = ""  # which right on the target is missing, so that nothing is sent before `send_after`
 
     @property
     def source(self) -> TopicPartition:
@@ -276,7 +278,7 @@ class Relay:
         now = self._loop.now
         lanes: dict[Lane, list[PartitionRelay]] = {}
         for relay in self.relays.values():
-            if relay.queue and relay.copy.may_send(now):
+            if relay.queue and now >= relay.send_after and relay.copy.may_send(now):
                 lane = self._produce_lane(relay)
                 if lane is not None:
                     lanes.setdefault(lane, []).append(relay)
@@ -361,6 +363,8 @@ class Relay:
             found = owed.pop((verdict.topic, verdict.partition), None)
             if found is not None:
                 relay, sent = found
+                if verdict.error == 0:
+                    relay.forbidden = ""
                 relay.copy.answer(
                     sent, error=verdict.error, base_offset=verdict.base_offset, message=verdict.message, now=now
                 )

@@ -14,6 +14,7 @@ from sparkmirror.clusters import (
     Leader,
     connect,
     metadata_request,
+    principal_of,
     read_metadata,
 )
 from sparkmirror.config import ClusterSettings
@@ -34,6 +35,7 @@ class ClusterSide:
 
     def __init__(self, loop: Loop, settings: ClusterSettings) -> None:
         self.alias = settings.alias
+        self.who = principal_of(settings.security)  # for whom rights are to be granted
         self.view: ClusterView | None = None
         self.trouble = ""  # why the cluster cannot be reached now; empty while it can
         self._loop = loop

@@ -14,7 +14,7 @@ import uuid
 from dataclasses import dataclass
 
 from sparkmirror import faults
-from sparkmirror.clusters import FetchedPartition, FetchLimits
+from sparkmirror.clusters import FetchedPartition, FetchLimits, is_right_missing, refusal
 from sparkmirror.config import FlowSettings
 from sparkmirror.errors import ReplicationError
 from sparkmirror.ledger import (
@@ -328,6 +328,10 @@ class Slot:
         now = self.loop.now
         if relay.trouble and now - relay.trouble_since > TROUBLE_SHOWN_S:
             return "waiting", "SOURCE", relay.trouble
+        if forbidden := _forbidden(self.source, relay.source.topic, "Read") or relay.forbidden:
+            return "waiting", "RIGHTS", forbidden
+        if forbidden := _forbidden(self.target, relay.target.topic, "Read and Write"):
+            return "waiting", "RIGHTS", forbidden
         if self.source.trouble:
             return "waiting", "CLUSTER_UNREACHABLE", self.source.trouble
         if self.target.trouble:
@@ -335,6 +339,14 @@ class Slot:
         if relay.copy.is_unreceipted(now):
             return "waiting", "LEDGER", "the ledger does not take receipts; copying pauses"
         return "copying", "", ""
+
+
+def _forbidden(side: ClusterSide, topic: str, operations: str) -> str:
+    """Why the newest metadata says nothing about a topic, if that is for want of rights; else empty."""
+    found = side.view.topics.get(topic) if side.view is not None else None
+    if found is None or not is_right_missing(found.error):
+        return ""
+    return f"cluster {side.alias}: topic {topic}: {refusal(found.error, side.who, f'{operations} on topic {topic}')}"
 
 
 def _stopped_state(relay: PartitionRelay, error: ReplicationError) -> State:

@@ -196,5 +196,5 @@ def test_a_target_that_lets_nobody_change_rights_is_told_with_what_to_grant(
         [note] = sync.run(source, target)
     assert note == (
         f"cluster B refuses 1 right, first {right(f'A.{name}', 'READ')}: CLUSTER_AUTHORIZATION_FAILED (31); "
-        "on B, grant ALTER on the cluster to the user of this flow"
+        "on B, grant ALTER on the cluster to User:ANONYMOUS (there is no login)"
     )

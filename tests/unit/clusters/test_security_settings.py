@@ -10,7 +10,8 @@ import pytest
 from integration.token_server import token_server
 
 from sparkmirror.clusters.logins import LoginFailed, kerberos_exchange
-from sparkmirror.clusters.security import sasl_login, tls_context
+from sparkmirror.clusters.rights import refusal
+from sparkmirror.clusters.security import principal_of, sasl_login, tls_context
 from sparkmirror.clusters.tls import _file_in_memory
 from sparkmirror.clusters.tokens import TokenRefused, TokenRequest, token_for
 from sparkmirror.config import Secret, parse
@@ -181,3 +182,24 @@ def test_a_private_key_is_in_a_file_that_is_on_no_disk() -> None:
         assert os.readlink(path).startswith("/memfd:")
         assert Path(path).read_text() == "secret"
     assert not os.path.exists(path)
+
+
+@pytest.mark.parametrize(
+    ("security", "who"),
+    [
+        (keys("PLAIN", PLAIN), "user ann"),
+        (keys("SCRAM-SHA-512", SCRAM), "user ann"),
+        (keys("OAUTHBEARER", f"{TOKENS};"), "client ann"),
+        (keys("GSSAPI", 'com.sun.security.auth.module.Krb5LoginModule required principal="m@X";'), "principal m@X"),
+        (keys("PLAIN", "what?"), "whoever sasl.jaas.config names"),
+        (keys("SCRAM-SHA-1", SCRAM), "whoever sasl.jaas.config names"),
+        ({"security.protocol": "SSL", "ssl.keystore.location": "/k.p12"},
+         "the subject of the certificate of ssl.keystore.location /k.p12"),
+        ({"security.protocol": "SSL"}, "User:ANONYMOUS (there is no login)"),
+        ({}, "User:ANONYMOUS (there is no login)"),
+    ],
+)  # fmt: skip
+def test_who_must_be_given_a_missing_right_is_told(security: dict[str, str], who: str) -> None:
+    assert principal_of(security) == who
+    assert refusal(29, who, "Read on topic t") == f"TOPIC_AUTHORIZATION_FAILED (29): {who} needs Read on topic t"
+    assert refusal(7, who, "Read on topic t") == "REQUEST_TIMED_OUT (7)"

@@ -36,6 +36,7 @@ class FakeCluster:
     describe_error: int = 0
     created: list[list[Acl]] = field(default_factory=list)
     questions: int = 0
+    who: str = "user mirror"
 
     def retry(self, action: Callable[[], Any]) -> Any:
         return action()
@@ -125,7 +126,7 @@ def test_rights_refused_for_one_reason_are_one_note_that_says_what_to_grant() ->
     notes = AclSync(FLOW).run(FakeCluster("A", [right(name) for name in "abc"]), FakeCluster("C", refuses=refuses))
     assert notes == [
         "cluster C refuses 3 rights, first ALLOW READ on topic A.a for User:ann from host *: "
-        "CLUSTER_AUTHORIZATION_FAILED (31); on C, grant ALTER on the cluster to the user of this flow"
+        "CLUSTER_AUTHORIZATION_FAILED (31); on C, grant ALTER on the cluster to user mirror"
     ]
 
 

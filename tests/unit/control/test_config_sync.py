@@ -33,7 +33,7 @@ class Clusters:
         """One round over these topics."""
         status = FlowStatus(FlowName("A", "B"), remotes={topic: f"A.{topic}" for topic in topics})
         flow = parse(FILE, "file").flow(FlowName("A", "B"))
-        ends: Any = (SimpleNamespace(alias="A"), SimpleNamespace(alias="B"))
+        ends: Any = (SimpleNamespace(alias="A", who="user ann"), SimpleNamespace(alias="B", who="user ben"))
         return ConfigSync(flow, status, *ends).run()
 
     def _describe(self, client: Any, names: list[str]) -> dict[str, list[ConfigEntry]]:
@@ -71,7 +71,7 @@ def test_a_topic_that_cannot_be_described_is_named_with_the_right_that_is_missin
     clusters.source = {"t": {"retention.ms": "9"}}
     clusters.target = {"A.t": {}, "A.u": {}}
     [told] = clusters.sync("t", "u")
-    assert told == "u: settings cannot be described; grant DESCRIBE_CONFIGS on both clusters"
+    assert told == "settings cannot be read on A: user ann needs DescribeConfigs on topic u"
     assert clusters.asked == [{"A.t": {"retention.ms": "9"}}]
 
 
