@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from integration.token_server import token_server
 
+from sparkmirror.clusters import rights
 from sparkmirror.clusters.logins import LoginFailed, kerberos_exchange
-from sparkmirror.clusters.rights import refusal
 from sparkmirror.clusters.security import principal_of, sasl_login, tls_context
 from sparkmirror.clusters.tls import _file_in_memory
 from sparkmirror.clusters.tokens import TokenRefused, TokenRequest, token_for
@@ -201,5 +201,5 @@ def test_a_private_key_is_in_a_file_that_is_on_no_disk() -> None:
 )  # fmt: skip
 def test_who_must_be_given_a_missing_right_is_told(security: dict[str, str], who: str) -> None:
     assert principal_of(security) == who
-    assert refusal(29, who, "Read on topic t") == f"TOPIC_AUTHORIZATION_FAILED (29): {who} needs Read on topic t"
-    assert refusal(7, who, "Read on topic t") == "REQUEST_TIMED_OUT (7)"
+    assert rights.refusal(29, who, "Read on topic t") == f"TOPIC_AUTHORIZATION_FAILED (29): {who} needs Read on topic t"
+    assert rights.refusal(7, who, "Read on topic t") == "REQUEST_TIMED_OUT (7)"
