@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+import hypothesis
 import pytest
 
 # kafka-python 3 reads its schemas by a call that only Python 3.11 and 3.12 call deprecated; here it is no error.
@@ -40,6 +41,9 @@ class Row:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # How long one example takes says something of the machine and what else runs on it, nothing of the code.
+    hypothesis.settings.register_profile("any machine", deadline=None)
+    hypothesis.settings.load_profile("any machine")
     config.addinivalue_line("markers", "fault(id, ...): the rows of docs/faults.md that this test stages")
     config.addinivalue_line("markers", "fault_mm2(id, ...): the same, with MirrorMaker 2 in our place")
     config.addinivalue_line("filterwarnings", f"ignore:{SCHEMA_WARNING}:DeprecationWarning")

@@ -26,7 +26,7 @@ def end(client: ClusterClient, topic: str, partitions: int) -> int:
 
 @pytest.mark.fault("F14")
 @pytest.mark.nightly
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_F14_a_leader_killed_and_started_again_on_three_target_brokers_is_not_seen_in_the_copy(
     source_cluster, three_brokers, topic_name, tmp_path: Path
 ):

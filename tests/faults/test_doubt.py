@@ -23,7 +23,7 @@ def is_copying(mirror: MirrorProcess) -> bool:
 
 
 @pytest.mark.fault("F17", "F49")
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("age_ms", [0, TWO_DAYS_MS], ids=["fresh records", "records two days old"])
 def test_F17_F49_answers_cut_in_mid_flight_double_nothing(
     age_ms: int, source_cluster, own_cluster, topic_name, tmp_path: Path
@@ -64,7 +64,7 @@ def test_F17_F49_answers_cut_in_mid_flight_double_nothing(
 
 
 @pytest.mark.fault("F13", "F49")
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_F13_F49_target_restarts_with_records_two_days_old_double_nothing(
     source_cluster, own_cluster, topic_name, tmp_path: Path
 ):
@@ -90,7 +90,7 @@ def test_F13_F49_target_restarts_with_records_two_days_old_double_nothing(
 
 
 @pytest.mark.fault("F50")
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_F50_a_refused_first_batch_with_more_behind_it_leaves_no_hole(
     source_cluster, target_cluster, topic_name, tmp_path: Path
 ):

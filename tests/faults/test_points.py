@@ -23,7 +23,6 @@ from sparkmirror.pipeline import FlowLedger
 
 WORKER_POINTS = ("relay.before_produce", "relay.sent_no_ack", "relay.acked_no_receipt", "relay.receipt_no_ack")
 DRIVER_POINTS = ("attempt.opened", "record.midway", "record.done")
-HELD_POINTS = ("relay.acked_no_receipt", "relay.sent_no_ack")
 
 
 def test_every_point_is_in_the_code() -> None:
@@ -38,47 +37,86 @@ def test_a_point_that_does_not_exist_is_refused(text: str) -> None:
         arm(text)
 
 
-@pytest.mark.fault("F01", "F03", "F04")
-@pytest.mark.timeout(300)
-def test_F01_F03_F04_dying_at_every_point_loses_nothing_and_doubles_nothing(
+@pytest.mark.fault("F01", "F03")
+@pytest.mark.timeout(600)
+def test_F01_F03_dying_with_records_under_way_loses_nothing_and_doubles_nothing(
     source_cluster, target_cluster, topic_name, tmp_path: Path
 ) -> None:
-    topic = topic_name("points")
-    create_topic(source_cluster.bootstrap, topic, partitions=2)
-    path = write_properties(
-        tmp_path, source_cluster.bootstrap, target_cluster.bootstrap, alias="points", topics=topic, more="tasks.max = 1"
-    )
-    markers = {name: tmp_path / name for name in POINTS}
-    with Workload(source_cluster.bootstrap, topic, partitions=2, per_second=1500):
-        # F01, F04: the driver dies at its own points.
+    """K2 to K6: workers die at each of their points, and the driver while its worker stands at K4."""
+    points = Points(source_cluster, target_cluster, topic_name("points"), tmp_path)
+    with points.load():
+        points.driver_dies_while_a_worker_stands_at("relay.acked_no_receipt")
+        points.workers_die_one_after_the_other()
+    points.worker_dies_before_it_says_closed()
+    points.judge()
+
+
+@pytest.mark.nightly
+@pytest.mark.fault("F01", "F04")
+@pytest.mark.timeout(600)
+def test_F01_F04_the_driver_dying_at_each_of_its_points_loses_nothing_and_doubles_nothing(
+    source_cluster, target_cluster, topic_name, tmp_path: Path
+) -> None:
+    """K1, K7, K8: the driver dies at its own points; K3: while what its worker sent may be anywhere."""
+    points = Points(source_cluster, target_cluster, topic_name("points"), tmp_path)
+    with points.load():
         for name in DRIVER_POINTS:
-            with MirrorProcess(path, faults=f"{name}=kill@1:{markers[name]}") as mirror:
-                wait_until(lambda mirror=mirror: mirror.process.poll() is not None, f"the driver dies at {name}", 60)
-                assert markers[name].exists(), mirror.output
-        # F01: the driver dies while its worker stands at a point; what the worker sent may be anywhere.
-        for name in HELD_POINTS:
-            held = tmp_path / f"held {name}"
-            with MirrorProcess(path, faults=f"{name}=hold@20:{held}") as mirror:
-                wait_until(held.exists, f"the worker stands at {name}: {mirror.output}", 60)
-                mirror.kill()
-        # F03: workers die one after the other, the driver goes on.
+            points.driver_dies_at(name)
+        points.driver_dies_while_a_worker_stands_at("relay.sent_no_ack")
+    points.judge()
+
+
+class Points:
+    """A topic under load, and the places where those who copy it die."""
+
+    def __init__(self, source: LocalCluster, target: LocalCluster, topic: str, folder: Path) -> None:
+        self._source, self._target, self._topic, self._folder = source, target, topic, folder
+        self._alias = topic  # a flow, and so a ledger, of its own
+        create_topic(source.bootstrap, topic, partitions=2)
+        self._path = write_properties(
+            folder, source.bootstrap, target.bootstrap, alias=self._alias, topics=topic, more="tasks.max = 1"
+        )
+
+    def load(self) -> Workload:
+        """What is written meanwhile."""
+        return Workload(self._source.bootstrap, self._topic, partitions=2, per_second=1500)
+
+    def driver_dies_at(self, name: str) -> None:
+        marker = self._folder / name
+        with MirrorProcess(self._path, faults=f"{name}=kill@1:{marker}") as mirror:
+            wait_until(lambda: mirror.process.poll() is not None, f"the driver dies at {name}", 120)
+            assert marker.exists(), mirror.output
+
+    def driver_dies_while_a_worker_stands_at(self, name: str) -> None:
+        held = self._folder / f"held {name}"
+        with MirrorProcess(self._path, faults=f"{name}=hold@20:{held}") as mirror:
+            wait_until(held.exists, f"the worker stands at {name}: {mirror.output}", 120)
+            mirror.kill()
+
+    def workers_die_one_after_the_other(self) -> None:
+        markers = {name: self._folder / name for name in WORKER_POINTS}
         faults = ",".join(f"{name}=kill@{7 * number}:{markers[name]}" for number, name in enumerate(WORKER_POINTS, 2))
-        with MirrorProcess(path, faults=faults) as mirror:
-            for name in WORKER_POINTS:
-                wait_until(markers[name].exists, f"a worker dies at {name}: {mirror.output[-2000:]}", 90)
+        with MirrorProcess(self._path, faults=faults) as mirror:
+            for name, marker in markers.items():
+                wait_until(marker.exists, f"a worker dies at {name}: {mirror.output[-2000:]}", 120)
             time.sleep(1)
-    # K6: the worker dies before it writes `closed`, at the very end.
-    with MirrorProcess(path, "--once", faults=f"relay.before_closed=kill@1:{markers['relay.before_closed']}") as mirror:
-        assert mirror.wait(120) == 0, mirror.output
-        assert markers["relay.before_closed"].exists()
-    status, output = run_once(path)
-    assert status == 0, output
-    source = java_records(source_cluster.bootstrap, topic)
-    target = java_records(target_cluster.bootstrap, f"points.{topic}")
-    assert compare(source, target) == []
-    for partition, records in source.items():
-        offsets = offset_map(target_cluster, "points", TopicPartition(topic, partition))
-        assert map_violations(records, target[partition], offsets.downstream) == []
+
+    def worker_dies_before_it_says_closed(self) -> None:
+        marker = self._folder / "relay.before_closed"
+        with MirrorProcess(self._path, "--once", faults=f"relay.before_closed=kill@1:{marker}") as mirror:
+            assert mirror.wait(180) == 0, mirror.output
+            assert marker.exists()
+
+    def judge(self) -> None:
+        """Copies the rest; then Java's consumer says what lies on both sides."""
+        status, output = run_once(self._path)
+        assert status == 0, output
+        source = java_records(self._source.bootstrap, self._topic)
+        target = java_records(self._target.bootstrap, f"{self._alias}.{self._topic}")
+        assert compare(source, target) == []
+        for partition, records in source.items():
+            offsets = offset_map(self._target, self._alias, TopicPartition(self._topic, partition))
+            assert map_violations(records, target[partition], offsets.downstream) == []
 
 
 @pytest.mark.fault("F01")

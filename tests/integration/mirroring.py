@@ -22,7 +22,7 @@ from sparkmirror.wire import Record, build_batch
 
 T = TypeVar("T")
 
-RUN_SECONDS_MAX = 90.0  # a run takes 6 s on two idle cores
+RUN_SECONDS_MAX = 180.0  # a run takes 6 s on two idle cores
 NOTICE_SECONDS_MAX = 30.0  # a trouble must be told within this time
 POLL_SECONDS = 0.05
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -37,7 +37,7 @@ class Outcome(NamedTuple):
     output: str
 
 
-def await_true(condition: Callable[[], T], seconds: float = 30.0, what: str = "") -> T:
+def await_true(condition: Callable[[], T], seconds: float = 120.0, what: str = "") -> T:
     """What the condition returns once that is true; fails when it is not in time."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):

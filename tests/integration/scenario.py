@@ -174,7 +174,7 @@ def java_count(cluster: LocalCluster, topic: str) -> int:
     return sum(len(found) for found in java_records(cluster.bootstrap, topic).values())
 
 
-def await_count(cluster: LocalCluster, topic: str, wanted: int, seconds: float = 90.0) -> None:
+def await_count(cluster: LocalCluster, topic: str, wanted: int, seconds: float = 180.0) -> None:
     """Waits until a topic holds so many records, and sees that there are not more."""
     def ends() -> bool:
         return topic in topics_of(cluster) and sum(log_ends(cluster, topic).values()) >= wanted

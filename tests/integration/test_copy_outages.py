@@ -114,8 +114,8 @@ def test_a_target_that_restarts_during_the_copy_gets_every_record_once(
     topic = f"outage-target-{how}"
     create_topics(source, {topic: (3, {})})
     with load(source, topic, 3):
-        await_true(lambda: partitions_of(target, f"outage.{topic}") == 3, 30.0, "the topic is created")
-        await_true(has_grown(target, topic, 100), 30.0, "copying goes on")
+        await_true(lambda: partitions_of(target, f"outage.{topic}") == 3, 180.0, "the topic is created")
+        await_true(has_grown(target, topic, 100), 180.0, "copying goes on")
         getattr(target, how)(1)
         threading.Event().wait(OUTAGE_SECONDS)
         target.start(1)
@@ -141,8 +141,8 @@ def test_the_only_worker_that_is_killed_is_replaced_and_every_record_copied_once
     topic = "outage-worker"
     create_topics(source, {topic: (3, {})})
     with load(source, topic, 3):
-        await_true(lambda: partitions_of(target, f"outage.{topic}") == 3, 30.0, "the topic is created")
-        await_true(has_grown(target, topic, 100), 30.0, "copying goes on")
+        await_true(lambda: partitions_of(target, f"outage.{topic}") == 3, 180.0, "the topic is created")
+        await_true(has_grown(target, topic, 100), 180.0, "copying goes on")
         worker_of(mirror).kill()
         end = max(log_ends(target, f"outage.{topic}").values())
         await_true(has_grown(target, topic, end + 100), HEAL_SECONDS_MAX, "copying goes on again")

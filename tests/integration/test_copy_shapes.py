@@ -140,8 +140,8 @@ def await_compaction(source: LocalCluster, before: int) -> None:
             return sum(path.stat().st_size for path in segment_files(source, topic, 0)) < before // 2
         return False
 
-    await_true(is_rolled, 60.0, "a second segment")
-    await_true(is_cleaned, 60.0, "the source is compacted")
+    await_true(is_rolled, 180.0, "a second segment")
+    await_true(is_cleaned, 180.0, "the source is compacted")
 
 
 @pytest.fixture(scope="module")

@@ -93,7 +93,7 @@ def mirror(
     assert outcome.status == 0, outcome.output
 
 
-def await_copied(source: LocalCluster, target: LocalCluster, topic: str, remote: str, seconds: float = 30.0) -> None:
+def await_copied(source: LocalCluster, target: LocalCluster, topic: str, remote: str, seconds: float = 120.0) -> None:
     """Waits until the remote topic is as long as the source's; both without gaps."""
     wanted = log_ends(source, topic)
     await_true(

@@ -73,7 +73,7 @@ def test_the_coordinator_refuses_commits_for_a_group_with_members(
             consumer.poll(200)
             return any(one.name == group and one.state == "Stable" for one in list_groups(client))
 
-        await_true(has_joined, 30.0, "the consumer has joined")
+        await_true(has_joined, 180.0, "the consumer has joined")
         assert commit_offsets(client, group, wanted) == {TopicPartition(topic, 0): UNKNOWN_MEMBER_ID}
         assert committed_offsets(client, [group])[group].committed == {}
     assert commit_offsets(client, group, wanted) == {TopicPartition(topic, 0): 0}

@@ -41,7 +41,7 @@ def end_offsets(bootstrap: str, topic: str, partitions: int) -> int:
 
 
 @pytest.mark.fault("F11")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_mm2_then_sparkmirror_then_mm2_copies_every_record_once(source_cluster, target_cluster, topic_name, tmp_path):
     topic = topic_name("handover")
     remote = f"hand.{topic}"
@@ -73,7 +73,7 @@ def test_mm2_then_sparkmirror_then_mm2_copies_every_record_once(source_cluster, 
 
 
 @pytest.mark.fault("F54")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_F54_taking_over_from_a_killed_mm2_copies_nothing_twice(source_cluster, target_cluster, topic_name, tmp_path: Path):
     topic = topic_name("killed-mm2")
     remote = f"dead.{topic}"

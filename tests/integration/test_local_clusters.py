@@ -34,7 +34,7 @@ from sparkmirror.model import TopicPartition
 COPY_SECONDS_MAX = 120.0
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
     """Returns when the condition holds; fails when it does not in time."""
     deadline = time.monotonic() + seconds
     while not condition():

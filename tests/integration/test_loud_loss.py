@@ -172,8 +172,8 @@ def story(
     path = write_settings(tmp_path_factory.mktemp("my loud") / "mm2.properties", settings)
     with live_mirror(path) as mirror:
         for topic in TOPICS:
-            await_true(lambda topic=topic: partitions_of(target, f"loud.{topic}") == 1, 60.0, f"{topic} is created")
-            await_true(lambda topic=topic: log_ends(target, f"loud.{topic}") == {0: 10}, 60.0, f"{topic} is copied")
+            await_true(lambda topic=topic: partitions_of(target, f"loud.{topic}") == 1, 180.0, f"{topic} is created")
+            await_true(lambda topic=topic: log_ends(target, f"loud.{topic}") == {0: 10}, 180.0, f"{topic} is copied")
         spoil_source(source, mirror)
         await_stops(told, mirror, list(STOPS)[:3], NOTICE_SECONDS_MAX)
         spoil_target(source, target)
@@ -367,7 +367,7 @@ def test_what_a_killed_run_had_copied_of_a_gap_is_not_copied_twice(
     settings = flow_settings(source, target, alias=alias, topics=alias, more={"on.source.gap": choice})
     path = write_settings(tmp_path / "mm2.properties", settings)
     with live_mirror(path) as mirror:
-        await_true(lambda: log_ends(target, f"{alias}.{alias}")[0] > 0, 60.0, "copying began")
+        await_true(lambda: log_ends(target, f"{alias}.{alias}")[0] > 0, 180.0, "copying began")
         mirror.kill()
     copied = log_ends(target, f"{alias}.{alias}")[0]
     move_log_start(source, alias, 0, copied - 10)

@@ -49,7 +49,7 @@ from sparkmirror.local import LocalCluster
 from sparkmirror.model import Checkpoint, TopicPartition
 from sparkmirror.wire import decode_checkpoint, encode_checkpoint
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 WAIT_S = 90.0  # what takes 2 to 5 s on two idle cores; busy ones need their time
 
 
@@ -391,7 +391,7 @@ def test_standbys_take_over_one_after_the_other(pair: Pair) -> None:
         live_mirror(path, "--standby") as second,
     ):
         mirrors = [first, second]
-        await_true(lambda: [m for m in mirrors if f"{pair.flow} standby" in m.output], 60, "one stands by")
+        await_true(lambda: [m for m in mirrors if f"{pair.flow} standby" in m.output], 180.0, "one stands by")
         owner, waiting = sorted(mirrors, key=lambda m: f"{pair.flow} standby" in m.output)
         pair.fill(1)
         await_count(pair.backup, pair.remote(1), 100)

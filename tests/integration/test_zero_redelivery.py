@@ -69,8 +69,8 @@ def fill_compacted(cluster: LocalCluster, topic: str, rng: random.Random) -> Non
             return sum(path.stat().st_size for path in segment_files(cluster, topic, 0)) < size * 0.8
         return False
 
-    await_true(is_rolled, 60, "a second segment")
-    await_true(is_cleaned, 60, "compaction")
+    await_true(is_rolled, 180.0, "a second segment")
+    await_true(is_cleaned, 180.0, "compaction")
 
 
 def read_again(
@@ -107,11 +107,11 @@ def mm2_positions(pair: Pair, path: Path, groups: Sequence[str], topics: Mapping
             seen.append(sum(sum(positions_on(pair.backup, groups, r).values()) for r in topics.values()))
             return len(seen) > 60 and len(set(seen[-40:])) == 1  # several rounds of one second without a change
 
-        await_true(is_steady, 90, "MM2's groups come to rest")
+        await_true(is_steady, 180.0, "MM2's groups come to rest")
     return {topic: positions_on(pair.backup, groups, remote) for topic, remote in topics.items()}
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_groups_go_on_at_exactly_the_next_record(
     source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path, rng: random.Random
 ) -> None:
