@@ -32,7 +32,7 @@ from sparkmirror.wire.record_batch import (
 from sparkmirror.wire.rewrite import Parcel, assemble, patch
 from sparkmirror.wire.splice import RECORDS_MAX, Bounds, Splicer
 
-__all__ = ["PackLimits", "Packed", "pack"]
+__all__ = ["AbortedTransactions", "PackLimits", "Packed", "pack"]
 
 _OFFSET_END = 1 << 63
 _NO_TIMESTAMP = -1
@@ -133,7 +133,7 @@ def _assert_window(parcels: list[Parcel], from_offset: int) -> None:
         position = parcel.next_upstream
 
 
-class _AbortedTransactions:
+class AbortedTransactions:
     """Which producer ids are inside an aborted transaction, as one fetch response tells it.
 
     The state must not outlive the response: the next response's list names again whatever is still open, and an id
@@ -194,7 +194,7 @@ class _Packer:
     def __init__(self, start: int, until: int, aborted: Sequence[tuple[int, int]], limits: PackLimits) -> None:
         self._from, self._until, self._limits = start, until, limits
         self.lowest = 0  # the least base offset that the next batch may have
-        self._aborted = _AbortedTransactions(aborted)
+        self._aborted = AbortedTransactions(aborted)
         self._splicer = Splicer(
             _splice_bounds(until, bool(aborted), limits), min(limits.merge_to_bytes, limits.batch_bytes_max)
         )
