@@ -18,7 +18,7 @@ from sparkmirror.clusters.der import DerRefused, certificate_days
 from sparkmirror.clusters.pkcs12 import Store, StoreRefused, StoreTooOld, pem, read_store
 from sparkmirror.errors import ConfigError
 
-__all__ = ["TlsSettings", "handshake_trouble", "is_alert", "trusting_context"]
+__all__ = ["TlsSettings", "handshake_trouble", "is_alert", "known_certificates", "trusting_context"]
 
 TRUST, KEYS = "ssl.truststore", "ssl.keystore"
 STORE_BYTES_MAX = 16 << 20  # all public authorities of the world take less than one
@@ -85,6 +85,20 @@ def trusting_context(settings: TlsSettings) -> ssl.SSLContext:
     if settings.key_source:
         _load_identity(context, settings)
     return context
+
+
+def known_certificates(settings: TlsSettings) -> tuple[list[bytes], list[bytes]]:
+    """The certificates that we trust and our own, as DER; the system's own authorities are not among them."""
+    trusted, own = Store(), Store()
+    if settings.trusted:
+        trusted = _pem_store(settings.trusted)
+    elif settings.trust_file:
+        trusted = _file_store(TRUST, settings.trust_file, settings.trust_type, settings.trust_password)
+    if settings.chain or settings.key:
+        own = _pem_store(settings.chain + "\n" + settings.key)
+    elif settings.key_file:
+        own = _file_store(KEYS, settings.key_file, settings.key_type, settings.store_password)
+    return trusted.certificates, own.certificates
 
 
 def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
