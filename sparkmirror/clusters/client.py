@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kafka.protocol.metadata import FindCoordinatorRequest
@@ -25,7 +26,7 @@ from sparkmirror.config import ClusterSettings
 from sparkmirror.errors import BrokerRefused, ClusterUnreachable, ConnectionLost
 from sparkmirror.model import TopicPartition
 
-__all__ = ["ClusterClient"]
+__all__ = ["ClusterClient", "Patience"]
 
 T = TypeVar("T")
 
@@ -38,14 +39,25 @@ COORDINATOR_API = 10
 LEADER_NOT_AVAILABLE = 5
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long one request may take, and how long an action is tried again before the caller hears of it."""
+
+    request_s: float = REQUEST_TIMEOUT_S
+    retry_s: float = RETRY_S
+
+
+PATIENCE = Patience()
+
+
 class ClusterClient:
     """One cluster as the driver sees it. Safe to share between threads; one request at a time per broker."""
 
-    def __init__(self, settings: ClusterSettings) -> None:
+    def __init__(self, settings: ClusterSettings, patience: Patience = PATIENCE) -> None:
         self.alias = settings.alias
         self.who = principal_of(settings.security)  # for whom rights are to be granted
         self.group_nodes: dict[str, int] = {}  # who coordinates a group, as last heard
-        self._settings = settings
+        self._settings, self._patience = settings, patience
         self._bootstrap = [Address(host, port) for host, port in settings.bootstrap_servers]
         self._brokers: dict[int, Address] = {}
         self._connections: dict[Address, Connection] = {}
@@ -54,11 +66,11 @@ class ClusterClient:
 
     # --- asking one broker -------------------------------------------------------------------------------------
 
-    def ask_node(self, node: int, build: Callable[[Connection], Any], *, timeout_s: float = REQUEST_TIMEOUT_S) -> Any:
+    def ask_node(self, node: int, build: Callable[[Connection], Any], *, timeout_s: float | None = None) -> Any:
         """The answer of the broker with this node id to the request that `build` makes for its versions."""
         return self._ask(self._address_of(node), build, timeout_s)
 
-    def ask_any(self, build: Callable[[Connection], Any], *, timeout_s: float = REQUEST_TIMEOUT_S) -> Any:
+    def ask_any(self, build: Callable[[Connection], Any], *, timeout_s: float | None = None) -> Any:
         """The answer of whichever broker answers first in turn; names every address that did not."""
         failures: list[str] = []
         for address in dict.fromkeys([*self._brokers.values(), *self._bootstrap]):
@@ -79,8 +91,9 @@ class ClusterClient:
         """A new connection of the caller's own to a partition's leader."""
         return self._dial(self._address_of(self.leader_node(partition)))
 
-    def _ask(self, address: Address, build: Callable[[Connection], Any], timeout_s: float) -> Any:
-        return self._talk(address, lambda connection: connection.call(build(connection), timeout_s=timeout_s))
+    def _ask(self, address: Address, build: Callable[[Connection], Any], timeout_s: float | None) -> Any:
+        limit_s = self._patience.request_s if timeout_s is None else timeout_s
+        return self._talk(address, lambda connection: connection.call(build(connection), timeout_s=limit_s))
 
     def _talk(self, address: Address, action: Callable[[Connection], T]) -> T:
         with self._lock:
@@ -115,10 +128,7 @@ class ClusterClient:
     def view(self, topics: Collection[str] | None) -> ClusterView:
         """Fresh metadata of the named topics (None: all)."""
         low, high = METADATA_VERSIONS
-        answer = self.ask_any(
-            lambda c: metadata_request(topics, c.version(METADATA_API, lowest=low, highest=high)),
-            timeout_s=REQUEST_TIMEOUT_S,
-        )
+        answer = self.ask_any(lambda c: metadata_request(topics, c.version(METADATA_API, lowest=low, highest=high)))
         view = read_metadata(answer)
         self._brokers = dict(view.brokers)
         return view
@@ -154,9 +164,10 @@ class ClusterClient:
         if code:
             raise _refused(f"cluster {self.alias}: {what}: {refusal(code, self.who, needs)}", code)
 
-    def retry(self, action: Callable[[], T], *, timeout_s: float = RETRY_S) -> T:
+    def retry(self, action: Callable[[], T], *, timeout_s: float | None = None) -> T:
         """`action` until it succeeds, fails for good, or `timeout_s` has passed."""
-        deadline, pause = time.monotonic() + timeout_s, BACKOFF_FIRST_S
+        limit_s = self._patience.retry_s if timeout_s is None else timeout_s
+        deadline, pause = time.monotonic() + limit_s, BACKOFF_FIRST_S
         while True:
             try:
                 return action()
