@@ -26,7 +26,7 @@ from sparkmirror.config import ClusterSettings
 from sparkmirror.errors import BrokerRefused, ClusterUnreachable, ConnectionLost
 from sparkmirror.model import TopicPartition
 
-__all__ = ["ClusterClient", "Patience"]
+__all__ = ["PATIENCE", "ClusterClient", "Patience"]
 
 T = TypeVar("T")
 

@@ -24,6 +24,7 @@ from sparkmirror.clusters import (
     partition_ends,
     read_raw,
 )
+from sparkmirror.clusters.client import PATIENCE, Patience
 from sparkmirror.clusters.probing import PartitionEnds, is_allowed_to_list_all, probe_ends
 from sparkmirror.config import FlowSettings
 from sparkmirror.errors import BrokerRefused, ClusterError, ClusterUnreachable, ConnectionLost, CorruptBatch
@@ -49,10 +50,10 @@ __all__ = [
 
 T = TypeVar("T")
 Side = Literal["source", "target"]
-SIDES: tuple[Side, Side] = ("source", "target")
 NO_RIGHTS = frozenset({29, 30, 31, 53, 65})
 UNKNOWN_TOPIC = 3
 PAUSE_S = 0.02
+NOTES_MAX = 200  # ten thousand groups without rights are not ten thousand notes
 MALFORMED_TOLD_MAX = 20  # notes per internal topic; the rest is counted
 
 NoteKind = Literal["unreachable", "refused", "missing", "malformed"]
@@ -94,16 +95,18 @@ class LedgerEvidence:
 class FlowEvidence:
     """One flow, asked question by question. For one thread at a time; close it."""
 
-    def __init__(self, flow: FlowSettings, source: ClusterClient | None = None, target: ClusterClient | None = None) -> None:
+    def __init__(self, flow: FlowSettings, patience: Patience = PATIENCE) -> None:
         self.flow = flow
         self.policy: ReplicationPolicy = policy_for(flow)
         self.clients: dict[Side, ClusterClient] = {
-            "source": source or ClusterClient(flow.source),
-            "target": target or ClusterClient(flow.target),
+            "source": ClusterClient(flow.source, patience),
+            "target": ClusterClient(flow.target, patience),
         }
         self.notes: list[Note] = []
+        self.notes_left_out = 0
         self.times: dict[str, int] = {}  # when each question was answered, by its name
         self._down: set[Side] = set()
+        self._reached: set[Side] = set()
         self._kept: dict[str, object] = {}
 
     def close(self) -> None:
@@ -209,6 +212,9 @@ class FlowEvidence:
         if side in self._down:
             return None
         try:
+            if side not in self._reached:
+                self.clients[side].view(())  # not tried again: whether a cluster is there is told at once
+                self._reached.add(side)
             found = look()
         except (ClusterUnreachable, ConnectionLost) as error:
             self._down.add(side)
@@ -268,8 +274,12 @@ class FlowEvidence:
         self._note(Note("refused", alias, f"cluster {alias}: {what}: {name_of(code)}", right))
 
     def _note(self, note: Note) -> None:
-        if note not in self.notes:
+        if note in self.notes:
+            return
+        if len(self.notes) < NOTES_MAX:
             self.notes.append(note)
+        else:
+            self.notes_left_out += 1
 
 
 def has_topic(evidence: FlowEvidence, side: Side, topic: str) -> bool:

@@ -171,6 +171,7 @@ class CheckpointTable:
     """The checkpoints topic. Values are kept as 32 bytes each: a cluster may hold half a million of them."""
 
     def __init__(self) -> None:
+        self.newest_ms = -1
         self._groups: dict[str, dict[TopicPartition, bytes]] = {}
         self._places: dict[TopicPartition, TopicPartition] = {}
 
@@ -197,6 +198,7 @@ class CheckpointTable:
             checkpoint.upstream_offset, checkpoint.downstream_offset, record.timestamp, record.offset
         )
         self._groups.setdefault(checkpoint.group, {})[partition] = packed
+        self.newest_ms = max(self.newest_ms, record.timestamp)
 
     def of(self, group: str, partition: TopicPartition) -> TimedCheckpoint | None:
         """The newest checkpoint of a group for a remote partition."""
@@ -206,6 +208,10 @@ class CheckpointTable:
     def of_group(self, group: str) -> dict[TopicPartition, TimedCheckpoint]:
         """All checkpoints of a group."""
         return {place: TimedCheckpoint(*_PACKED.unpack(packed)) for place, packed in self._groups.get(group, {}).items()}
+
+    def has_group(self, group: str) -> bool:
+        """Whether a group has any checkpoint."""
+        return bool(self._groups.get(group))
 
     def groups(self) -> Iterator[str]:
         """Every group that has a checkpoint."""
