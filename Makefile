@@ -4,13 +4,14 @@ VENV := .venv
 STAMP := $(VENV)/.installed
 PYTEST_ARGS ?=
 
-.PHONY: help install jars demo test faults faults-all bench lint clean distclean check-python check-java
+.PHONY: help install jars demo test faults faults-all soak seeds bench lint clean distclean check-python check-java
 
 help:
 	@echo "make install   a virtual environment in $(VENV) with everything in it"
 	@echo "make demo      two clusters on this machine and a mirror between them"
 	@echo "make test      all tests; PYTEST_ARGS=\"-k wire\" for some of them"
 	@echo "make faults    the quick rows of docs/faults.md; make faults-all runs every row and writes that page (hours)"
+	@echo "make soak      40 minutes of load with a fault every minute (MINUTES=, SEED=); make seeds: random faults (SEEDS=, N=)"
 	@echo "make bench     throughput and latency beside MirrorMaker 2"
 	@echo "make lint      ruff and mypy"
 	@echo "make jars      fetch the Kafka brokers that demo, test and bench use (once, 55 MB)"
@@ -44,6 +45,13 @@ faults: jars
 # In parts, too: PYTEST_ARGS="-k F12" runs one row, and the results of the others stay as they were.
 faults-all: jars
 	@PYTHONPATH=tests $(VENV)/bin/python -m faults $(PYTEST_ARGS)
+
+# A shorter soak than the page tells of is not put there.
+soak: jars
+	@PYTHONPATH=tests $(VENV)/bin/python -m faults.soak --seed $(or $(SEED),1) $(if $(MINUTES),--minutes $(MINUTES),--page)
+
+seeds: jars
+	@PYTHONPATH=tests $(VENV)/bin/python -m faults.chaos $(or $(SEEDS),1) $(if $(N),--count $(N)) --page
 
 bench: jars
 	@$(VENV)/bin/python -m bench

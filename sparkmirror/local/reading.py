@@ -33,7 +33,16 @@ from sparkmirror.errors import InternalError
 from sparkmirror.local.processes import launch
 from sparkmirror.local.tools import tool_call
 
-__all__ = ["Headers", "JavaRecord", "Separators", "compare", "java_records", "parse_records", "topic_ends"]
+__all__ = [
+    "Headers",
+    "JavaRecord",
+    "Separators",
+    "compare",
+    "java_records",
+    "parse_records",
+    "stream_records",
+    "topic_ends",
+]
 
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 # Makes a header value print as java.nio.HeapByteBuffer[pos=0 lim=LENGTH cap=LENGTH].
@@ -98,6 +107,19 @@ def java_records(bootstrap: str, topic: str, isolation: str = "read_uncommitted"
             record = record._replace(headers=_headers(raw.header_texts, lengths.get(place), null))
         found[raw.partition].append(record)
     return found
+
+
+def stream_records(
+    bootstrap: str, topic: str, isolation: str = "read_uncommitted"
+) -> Iterator[tuple[int, JavaRecord]]:
+    """The same records with their partitions, one by one as they are read; no header name or value may hold a colon."""
+    with contextlib.closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
+        reading = _Reading(admin, bootstrap, topic, isolation, _ends(admin, topic, isolation))
+        for raw in reading.read():
+            if _is_ambiguous(raw):
+                raise InternalError(f"{topic}: a header of offset {raw.record.offset} can be read in two ways")
+            headers = _headers(raw.header_texts, None, reading.separators.null)
+            yield raw.partition, raw.record._replace(headers=headers)
 
 
 def topic_ends(bootstrap: str, topic: str) -> dict[int, int]:

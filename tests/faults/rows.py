@@ -229,7 +229,6 @@ ROWS = (
         "hours of random rows, by seed",
         "nothing lost, nothing twice; memory, descriptors and threads stay flat",
         "W",
-        not_run="`make soak`",
     ),
     FaultRow(
         "F49",
