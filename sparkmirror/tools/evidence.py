@@ -40,6 +40,7 @@ __all__ = [
     "LedgerEvidence",
     "Note",
     "NoteKind",
+    "Notes",
     "Side",
     "copy_position",
     "has_topic",
@@ -74,6 +75,26 @@ class Note:
         return self.kind in ("unreachable", "refused")
 
 
+class Notes(list[Note]):
+    """What was noted, each once; those beyond a limit are only counted."""
+
+    left_out = 0
+
+    def add(self, note: Note) -> None:
+        """One more."""
+        if note in self:
+            return
+        if len(self) < NOTES_MAX:
+            self.append(note)
+        else:
+            self.left_out += 1
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every question was answered."""
+        return not self.left_out and not any(note.is_incomplete for note in self)
+
+
 @dataclass(frozen=True, slots=True)
 class CopyPosition:
     """How far the copy of a partition has come: the next upstream offset, on whose word, and since when that is known."""
@@ -102,8 +123,7 @@ class FlowEvidence:
             "source": ClusterClient(flow.source, patience),
             "target": ClusterClient(flow.target, patience),
         }
-        self.notes: list[Note] = []
-        self.notes_left_out = 0
+        self.notes = Notes()
         self.times: dict[str, int] = {}  # when each question was answered, by its name
         self._down: set[Side] = set()
         self._reached: set[Side] = set()
@@ -218,11 +238,11 @@ class FlowEvidence:
             found = look()
         except (ClusterUnreachable, ConnectionLost) as error:
             self._down.add(side)
-            self._note(Note("unreachable", self.clients[side].alias, error.message))
+            self.notes.add(Note("unreachable", self.clients[side].alias, error.message))
         except BrokerRefused as error:
-            self._note(Note("refused", self.clients[side].alias, f"{name}: {error.message}"))
+            self.notes.add(Note("refused", self.clients[side].alias, f"{name}: {error.message}"))
         except ClusterError as error:
-            self._note(Note("unreachable", self.clients[side].alias, f"{name}: {error.message}"))
+            self.notes.add(Note("unreachable", self.clients[side].alias, f"{name}: {error.message}"))
         else:
             self.times[name] = now_ms()
             return found
@@ -243,7 +263,7 @@ class FlowEvidence:
             found = self.clients[side].view([topic]).topics.get(topic)
             if found is None or found.error == UNKNOWN_TOPIC:
                 alias = self.clients[side].alias
-                self._note(Note("missing", alias, f"{name}: topic {topic} does not exist on {alias}"))
+                self.notes.add(Note("missing", alias, f"{name}: topic {topic} does not exist on {alias}"))
                 return None
             if found.error:
                 self._refuse(side, f"{name}: topic {topic}", found.error, f"Describe and Read on topic {topic}")
@@ -263,23 +283,16 @@ class FlowEvidence:
             if bad is not None:
                 malformed += 1
                 if malformed <= MALFORMED_TOLD_MAX:
-                    self._note(Note("malformed", self.clients[side].alias, f"{bad.place} offset {bad.offset}: {bad.reason}"))
+                    told = f"{bad.place} offset {bad.offset}: {bad.reason}"
+                    self.notes.add(Note("malformed", self.clients[side].alias, told))
         if malformed > MALFORMED_TOLD_MAX:
             rest = f"{place}: {malformed - MALFORMED_TOLD_MAX} more records that are none of its own"
-            self._note(Note("malformed", self.clients[side].alias, rest))
+            self.notes.add(Note("malformed", self.clients[side].alias, rest))
 
     def _refuse(self, side: Side, what: str, code: int, needs: str) -> None:
         alias = self.clients[side].alias
         right = needs if code in NO_RIGHTS else ""
-        self._note(Note("refused", alias, f"cluster {alias}: {what}: {name_of(code)}", right))
-
-    def _note(self, note: Note) -> None:
-        if note in self.notes:
-            return
-        if len(self.notes) < NOTES_MAX:
-            self.notes.append(note)
-        else:
-            self.notes_left_out += 1
+        self.notes.add(Note("refused", alias, f"cluster {alias}: {what}: {name_of(code)}", right))
 
 
 def has_topic(evidence: FlowEvidence, side: Side, topic: str) -> bool:
