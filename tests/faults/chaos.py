@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import json
 import logging
+import os
 import random
 import shutil
 import signal
@@ -489,7 +490,7 @@ def run_seed(seed: int, folder: Path, megabytes_per_s: float = MEGABYTES_PER_S) 
         verdict.recovered, verdict.violations = settle(stage)
         found, verdict.records = judge(stage, sent)
         verdict.violations += found
-        verdict.violations += watch.violations
+        verdict.violations += watch.violations if watch.looks else ["nobody could look at the groups on the target"]
     verdict.violations += stage.violations
     verdict.notes += stage.notes
     verdict.sends = sent.counted()
@@ -499,14 +500,16 @@ def run_seed(seed: int, folder: Path, megabytes_per_s: float = MEGABYTES_PER_S) 
 
 def keep(verdict: Verdict, store: Path = STORE, page: Path = PAGE) -> None:
     """Puts a verdict among those of other seeds, and writes the page anew; several processes may do so at once."""
-    with store.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    folder = os.open(store.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
         known = json.loads(store.read_text(encoding="utf-8")) if store.exists() else {}
         known[str(verdict.seed)] = asdict(verdict)
         ordered = dict(sorted(known.items(), key=lambda item: int(item[0])))
         store.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         page.write_text(render([Verdict(**fields) for fields in ordered.values()]), encoding="utf-8")
-    store.with_suffix(".lock").unlink(missing_ok=True)
+    finally:
+        os.close(folder)
 
 
 def render(verdicts: list[Verdict]) -> str:

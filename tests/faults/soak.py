@@ -333,7 +333,7 @@ def _panel(title: str, lines: Sequence[Line], longest: float, faults: Sequence[t
         yield f"<line {place} {style}><title>{escape(told)}</title></line>"
     for part in range(5):
         at = longest * part / 4
-        yield f'<text x="{x(at):.1f}" y="{floor + 16}" text-anchor="middle" fill="{TEXT}">{at / 60:.0f} min</text>'
+        yield f'<text x="{x(at):.1f}" y="{floor + 16}" text-anchor="middle" fill="{TEXT}">{at / 60:.3g} min</text>'
     for number, (name, points) in enumerate(lines):
         path = " ".join(f"{x(at):.1f},{floor - value / highest * room_y:.1f}" for at, value in points)
         yield f'<polyline points="{path}" fill="none" stroke="{COLOURS[name]}" stroke-width="1.5"/>'

@@ -12,7 +12,7 @@ import pytest
 from judge import JudgeRecord, compacted_violations, compare, newest_violations, send_violations
 from judge.digests import digest, gather, named_send
 
-from faults.chaos import GroupWatch
+from faults.chaos import GroupWatch, Verdict, keep
 from faults.mixed import KEYS, LANES, SIZE_MAX, Books, Outcome, Shape, Shaper, key_of, send_id
 from faults.soak import Sample, Soak, Use, draw, last_life, put_between, report, slope_per_hour
 
@@ -254,3 +254,14 @@ def test_a_send_is_unknown_until_it_is_settled() -> None:
     assert [books.issue(place) for _ in range(3)] == [0, 1, 2]
     books.settle(place, 1, Outcome.OK)
     assert list(books.outcomes[place]) == [Outcome.UNKNOWN, Outcome.OK, Outcome.UNKNOWN]
+
+
+def test_results_of_seeds_are_kept_beside_those_of_others(tmp_path: Path) -> None:
+    store, page = tmp_path / "seeds.json", tmp_path / "seeds.md"
+    first, again = Verdict(12, ["kill driver (0.1 s)"], ["lost"], records=5), Verdict(12, ["cut fetch"], records=7)
+    for verdict in (first, Verdict(3), again):
+        keep(verdict, store, page)
+    rows = [line for line in page.read_text().splitlines() if line.startswith("| ") and line[2].isdigit()]
+    assert [row.split(" | ")[:3] for row in rows] == [["| 3", "0", "0"], ["| 12", "0", "7"]]
+    assert "2 seeds, 1 faults, 7 records judged; 0 seeds with violations." in page.read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["seeds.json", "seeds.md"]
