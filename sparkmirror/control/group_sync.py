@@ -40,7 +40,8 @@ from sparkmirror.groups import (
 from sparkmirror.ledger import PartitionHistory
 from sparkmirror.model import Checkpoint, TopicPartition
 from sparkmirror.offsets import OffsetMap
-from sparkmirror.pipeline import CheckpointKey, FlowLedger, FlowPlace, FlowStatus, ensure_compacted_topic
+from sparkmirror.pipeline import CheckpointKey, FlowLedger, FlowPlace, FlowStatus, Strays, ensure_compacted_topic
+from sparkmirror.pipeline.takeover import possible_sync
 from sparkmirror.topology import group_filter, lag_group, policy_for, topic_filter
 from sparkmirror.wire import (
     MalformedInternalRecord,
@@ -89,6 +90,7 @@ class GroupSync:
         self._maps: dict[TopicPartition, tuple[object, OffsetMap]] = {}
         self._marks: dict[tuple[str, TopicPartition], _Mark] = {}
         self._barred: set[TopicPartition] = set()
+        self._strays = Strays()
 
     # --- checkpoints -------------------------------------------------------------------------------------------
 
@@ -134,9 +136,10 @@ class GroupSync:
                 if record.value is None:
                     self._checkpoints.forget(*decode_checkpoint_key(record.key))
                 else:
-                    self._checkpoints.take(decode_checkpoint(record.key, record.value))
+                    self._checkpoints.take(_possible(decode_checkpoint(record.key, record.value)))
             except MalformedInternalRecord:
-                continue  # somebody else's record in MM2's topic says nothing about any group
+                self._strays.add(self._topic, record.offset)  # it says nothing about any group
+        self._status.notes += self._strays.told()
         self._is_loaded = True
 
     def _refresh(self) -> None:
@@ -165,9 +168,10 @@ class GroupSync:
                 if record.key is None or record.value is None:
                     continue
                 try:
-                    self._histories.take(decode_offset_sync(record.key, record.value))
+                    self._histories.take(possible_sync(decode_offset_sync(record.key, record.value)))
                 except MalformedInternalRecord:
-                    continue
+                    self._strays.add(TopicPartition(self._place.syncs_topic, 0), record.offset)
+            self._status.notes += self._strays.told()
         self._histories.is_read_to_end = True
 
     def _news_of(
@@ -267,6 +271,12 @@ class GroupSync:
         needs = f"Read on topic {place.topic}" if code == NO_RIGHT_ON_TOPIC else f"Read on group {group}"
         told = refusal(code, self._target.who, needs)
         return [f"group {group} on {self._target.alias}: commit for {place} refused: {told}"]
+
+
+def _possible(checkpoint: Checkpoint) -> Checkpoint:
+    if min(checkpoint.upstream_offset, checkpoint.downstream_offset) < 0:
+        raise MalformedInternalRecord(f"a checkpoint at {checkpoint.upstream_offset} and {checkpoint.downstream_offset}")
+    return checkpoint
 
 
 class _Unplaced:

@@ -343,7 +343,7 @@ def _undelta(flat: list[int]) -> tuple[Run, ...]:
     runs: list[Run] = []
     upstream = downstream = 0
     for at in range(0, len(flat), 3):
-        run = Run(upstream + flat[at], downstream + flat[at + 1], flat[at + 2])
+        run = Run(_whole(upstream + flat[at]), _whole(downstream + flat[at + 1]), _whole(flat[at + 2], 1))
         runs.append(run)
         upstream, downstream = run.upstream + run.length, run.downstream + run.length
     return tuple(runs)
@@ -354,7 +354,7 @@ def decode(key: bytes, value: bytes) -> LedgerRecord:
     try:
         k, v = json.loads(key), json.loads(value)
         return _DECODERS[k[0]](k, v)  # type: ignore[no-any-return]
-    except (KeyError, IndexError, TypeError, UnicodeDecodeError) as error:
+    except (KeyError, IndexError, TypeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"no ledger record: {key[:80]!r}: {error!r}") from error
 
 
@@ -363,17 +363,47 @@ def decode_key(key: bytes) -> tuple[str, TopicPartition, Attempt, int]:
     try:
         k = json.loads(key)
         partition, attempt = _place(k)
-        return k[0], partition, attempt, k[4] if len(k) > 4 else -1
-    except (KeyError, IndexError, TypeError, UnicodeDecodeError) as error:
+        return k[0], partition, attempt, _whole(k[4], -1) if len(k) > 4 else -1
+    except (KeyError, IndexError, TypeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"no ledger key: {key[:80]!r}: {error!r}") from error
 
 
+def _whole(value: Json, least: int = 0) -> int:
+    """The value if it is such a number: one that is none would stop whoever reckons with it much later."""
+    if type(value) is not int or value < least:
+        raise TypeError(f"{value!r} where a number from {least} on must stand")
+    return value
+
+
+def _text(value: Json) -> str:
+    if type(value) is not str:
+        raise TypeError(f"{value!r} where a text must stand")
+    return value
+
+
 def _place(k: Json) -> tuple[TopicPartition, Attempt]:
-    return TopicPartition(k[1], k[2]), Attempt(*k[3])
+    return TopicPartition(_text(k[1]), _whole(k[2])), _attempt(k[3])
+
+
+def _attempt(value: Json) -> Attempt:
+    return Attempt(*map(_whole, value))
+
+
+def _position(value: Json) -> Position:
+    return Position(*map(_whole, value))
 
 
 def _decode_owner(k: Json, v: Json) -> Owner:
-    return Owner(k[1], k[2], v["id"], v["epoch"], v["name"], v["beat"], tuple(v["ids"]), v["released"])
+    return Owner(
+        generation=_whole(k[1]),
+        first_epoch=_whole(k[2]),
+        producer_id=_whole(v["id"]),
+        producer_epoch=_whole(v["epoch"]),
+        name=_text(v["name"]),
+        beat=_whole(v["beat"]),
+        producer_ids=tuple(map(_whole, v["ids"])),
+        released=v["released"] is True,
+    )
 
 
 def _decode_open(k: Json, v: Json) -> Open:
@@ -381,22 +411,22 @@ def _decode_open(k: Json, v: Json) -> Open:
     return Open(
         partition=partition,
         attempt=attempt,
-        previous=Attempt(*v["previous"]) if v["previous"] is not None else None,
-        slot=v["slot"],
-        incarnation=v["incarnation"],
-        target_topic=v["target"],
-        producer_id=v["id"],
-        producer_epoch=v["epoch"],
-        position=Position(*v["at"]),
-        source_topic_id=v["source id"],
-        target_topic_id=v["target id"],
-        read_committed=v["read committed"],
-        shared=v["shared"],
-        fenced=v["fenced"],
-        source_compacts=v["source compacts"],
-        source_leader_epoch=v["source leader epoch"],
-        until=v["until"],
-        move=v.get("move", ""),
+        previous=_attempt(v["previous"]) if v["previous"] is not None else None,
+        slot=_whole(v["slot"], NOBODY),
+        incarnation=_whole(v["incarnation"], NOBODY),
+        target_topic=_text(v["target"]),
+        producer_id=_whole(v["id"]),
+        producer_epoch=_whole(v["epoch"]),
+        position=_position(v["at"]),
+        source_topic_id=_text(v["source id"]),
+        target_topic_id=_text(v["target id"]),
+        read_committed=v["read committed"] is True,
+        shared=v["shared"] is True,
+        fenced=v["fenced"] is True,
+        source_compacts=v["source compacts"] is True,
+        source_leader_epoch=_whole(v["source leader epoch"], -1),
+        until=_whole(v["until"]) if v["until"] is not None else None,
+        move=_text(v.get("move", "")),
     )
 
 
@@ -405,13 +435,13 @@ def _decode_receipt(k: Json, v: Json) -> Receipt:
     return Receipt(
         partition,
         attempt,
-        Position(*v["at"]),
-        v["source leader epoch"],
-        v["records"],
-        v["bytes"],
+        _position(v["at"]),
+        _whole(v["source leader epoch"], -1),
+        _whole(v["records"]),
+        _whole(v["bytes"]),
         _undelta(v["runs"]),
-        v["source end"],
-        v["newest"],
+        _whole(v["source end"], -1),
+        _whole(v["newest"], -1),
         len(k) > 5,
     )
 
@@ -419,13 +449,15 @@ def _decode_receipt(k: Json, v: Json) -> Receipt:
 _DECODERS: dict[str, Any] = {
     "owner": _decode_owner,
     "open": _decode_open,
-    "started": lambda k, v: Started(*_place(k), v["process"]),
+    "started": lambda k, v: Started(*_place(k), _text(v["process"])),
     "receipt": _decode_receipt,
-    "closed": lambda k, v: Closed(*_place(k), Position(*v["at"])),
-    "state": lambda k, v: State(*_place(k), v["state"], v["code"], v["reason"]),
+    "closed": lambda k, v: Closed(*_place(k), _position(v["at"])),
+    "state": lambda k, v: State(*_place(k), *(_text(v[name]) for name in ("state", "code", "reason"))),
     "release": lambda k, v: Release(*_place(k)),
-    "void": lambda k, v: Void(*_place(k), v["downstream"]),
-    "gap": lambda k, v: Gap(*_place(k), k[4], v["until"], v["reason"], v["time"], v["source id"]),
-    "slot": lambda k, v: SlotBeat(k[1], k[2], v["beat"], v["process"], v["rss"]),
-    "stop": lambda k, v: SlotStop(k[1], k[2]),
+    "void": lambda k, v: Void(*_place(k), _whole(v["downstream"])),
+    "gap": lambda k, v: Gap(
+        *_place(k), _whole(k[4]), _whole(v["until"]), _text(v["reason"]), _whole(v["time"]), _text(v["source id"])
+    ),
+    "slot": lambda k, v: SlotBeat(_whole(k[1]), _whole(k[2]), _whole(v["beat"]), _text(v["process"]), _whole(v["rss"])),
+    "stop": lambda k, v: SlotStop(_whole(k[1]), _whole(k[2])),
 }

@@ -6,6 +6,7 @@ from sparkmirror.pipeline.flow_ledger import FlowLedger, ensure_compacted_topic
 from sparkmirror.pipeline.repositioning import Repositioning
 from sparkmirror.pipeline.spark import SparkSlots
 from sparkmirror.pipeline.status import CheckpointKey, Discovery, FlowStatus, MirroredTopic, PartitionStatus
+from sparkmirror.pipeline.strays import Strays
 
 __all__ = [
     "CheckpointKey",
@@ -18,5 +19,6 @@ __all__ = [
     "PartitionStatus",
     "Repositioning",
     "SparkSlots",
+    "Strays",
     "ensure_compacted_topic",
 ]

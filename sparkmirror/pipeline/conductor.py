@@ -21,10 +21,11 @@ from sparkmirror.errors import (
     SourceOffsetLost,
     SparkmirrorError,
 )
-from sparkmirror.ledger import Attempt, Closed, LedgerRecord, Owner, Ownership, Receipt, SlotBeat, State, lost_attempts
+from sparkmirror.ledger import Attempt, Closed, LedgerRecord, Owner, Receipt, SlotBeat, State, lost_attempts
 from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.file_watch import FileWatch
 from sparkmirror.pipeline.flow_context import FlowContext, FlowPlace
-from sparkmirror.pipeline.flow_ledger import ensure_compacted_topic
+from sparkmirror.pipeline.flow_ledger import ensure_compacted_topic, require_compacted
 from sparkmirror.pipeline.owning import Interrupted, own, wait_out_lease
 from sparkmirror.pipeline.placing import Placing
 from sparkmirror.pipeline.recorder import Recorder
@@ -41,6 +42,8 @@ SYNCS_S = 1.0
 ENDS_S = 2.0
 ENDS_PER_S = 400  # asking for the ends of 2 000 partitions takes 30 ms of CPU
 MOVES_S = 5.0
+STRAYS_S = 5.0
+FILE_S = 5.0
 OPEN_S = 5.0
 DRAIN_S = 10.0
 WAIT_S = 0.5
@@ -65,11 +68,13 @@ class Conductor:
         self._context = FlowContext.of(flow, place, self.status)
         self._slots = SlotWatch(self._context, spark)
         self._placing = Placing(self._context, self._slots, discover)
+        self._file = FileWatch(place.config_path, place.config_digest)
         self._stop = threading.Event()
         self._lost: set[TopicPartition] = set()
         self._gapped: set[TopicPartition] = set()
         self._counted: dict[Attempt, tuple[int, int]] = {}
         self._due: dict[str, float] = {}
+        self._has_waited = False
 
     # --- life --------------------------------------------------------------------------------------------------
 
@@ -97,32 +102,42 @@ class Conductor:
                 client.close()
 
     def _start(self) -> None:
-        context = self._context
-        flow, place = context.flow, context.place
-        self._patiently(self._see_clusters)  # a cluster that is down keeps only its own flows waiting (L48)
-        self.status.state = "starting"
-        factor = flow.offset_storage_replication_factor
-        ensure_compacted_topic(context.target, place.ledger_topic, 1, factor)
-        ensure_compacted_topic(context.target, place.offsets_topic, flow.offset_storage_partitions, factor)
-        self.status.state = "taking ownership"
-        context.ownership = self._own_or_stand_by()
-        self.status.reason = ""
-        self._recorder = Recorder.of(context)
-        self._patiently(self._placing.look)
-        self.status.state = "recovering"
-        lost = lost_attempts(context.ledger.view)
-        if lost and context.owned.is_weak:
-            wait_out_lease(context, self._stop)
-        self._lost |= recover(context, self._recorder, lost, self._take, raise_epoch=False)
-        self._patiently(self._placing.open_new)
+        self._patiently(self._see_clusters, self.status.state)  # a cluster that is down keeps only its flows waiting (L48)
+        self._patiently(self._make_topics, "starting")
+        self._patiently(self._own_or_stand_by, "taking ownership")
+        self._tell_strays()
+        self._patiently(self._begin_to_record, "taking ownership")
+        self._patiently(self._placing.look, "taking ownership")
+        self._patiently(self._recover_first, "recovering")
+        self._patiently(self._placing.open_new, "recovering")
         self.status.state = "running"
 
     def _see_clusters(self) -> None:
         for client in (self._context.source, self._context.target):
             client.view(())
 
-    def _patiently(self, action: Callable[[], None]) -> None:
-        """Until it succeeds: a cluster is down, creates thousands of partitions, or elects leaders."""
+    def _make_topics(self) -> None:
+        flow, place, target = self._context.flow, self._context.place, self._context.target
+        factor = flow.offset_storage_replication_factor
+        ensure_compacted_topic(target, place.ledger_topic, 1, factor)
+        ensure_compacted_topic(target, place.offsets_topic, flow.offset_storage_partitions, factor)
+        require_compacted(target, place.ledger_topic, place.offsets_topic)
+
+    def _begin_to_record(self) -> None:
+        self._recorder = Recorder.of(self._context)
+
+    def _recover_first(self) -> None:
+        """Ends what the last owner left open."""
+        context = self._context
+        lost = lost_attempts(context.ledger.view)
+        if lost and context.owned.is_weak and not self._has_waited:
+            wait_out_lease(context, self._stop)
+            self._has_waited = True
+        self._lost |= recover(context, self._recorder, lost, self._take, raise_epoch=False)
+
+    def _patiently(self, action: Callable[[], None], state: str) -> None:
+        """Until it succeeds: a cluster is down, creates thousands of partitions, elects leaders or loads its coordinator."""
+        self.status.state = state
         while True:
             try:
                 if self._context.ownership is not None:
@@ -138,11 +153,12 @@ class Conductor:
                 self.status.reason = ""
                 return
 
-    def _own_or_stand_by(self) -> Ownership:
+    def _own_or_stand_by(self) -> None:
         """Ours now, or as soon as its owner has let go or died, if this process is there to wait for that."""
         while True:
             try:
-                return own(self._context, self._stop)
+                self._context.ownership = own(self._context, self._stop)
+                return
             except FlowOwnedByAnother as error:
                 if not self._context.place.standby:
                     raise
@@ -181,6 +197,8 @@ class Conductor:
         self._every("positions", POSITIONS_S, self._recorder.flush)
         self._every("ends", max(ENDS_S, len(self.status.partitions) / ENDS_PER_S), self._placing.look_at_ends)
         self._every("moves", MOVES_S, self._placing.move)
+        self._every("strays", STRAYS_S, self._tell_strays)
+        self._every("file", FILE_S, self._look_at_file)
         interval = context.flow.refresh_topics_interval_seconds
         if context.place.once:
             self._every("open", OPEN_S, self._placing.open_new)
@@ -201,6 +219,14 @@ class Conductor:
             else:
                 if self.status.chores.get(name):
                     self.status.chores[name] = ""
+
+    def _tell_strays(self) -> None:
+        self.status.notes += self._context.ledger.strays.told()
+
+    def _look_at_file(self) -> None:
+        trouble = self._file.look()
+        if trouble or "configuration file" in self.status.chores:
+            self.status.chores["configuration file"] = trouble
 
     def _slot_lost(self, slot: int, incarnation: int, reason: str) -> None:
         context = self._context

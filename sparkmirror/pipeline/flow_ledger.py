@@ -5,19 +5,31 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from sparkmirror.clusters import ClusterClient, LogReader, NewTopic, append_records, create_topics, read_to_end
+from sparkmirror.clusters import (
+    ClusterClient,
+    LogReader,
+    NewTopic,
+    append_records,
+    create_topics,
+    describe_topic_configs,
+    read_to_end,
+)
 from sparkmirror.errors import BrokerRefused
 from sparkmirror.ledger import LedgerRecord, LedgerView, encode
 from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.strays import Strays
+from sparkmirror.wire import Record
 
-__all__ = ["FlowLedger", "ensure_compacted_topic"]
+__all__ = ["FlowLedger", "ensure_compacted_topic", "require_compacted"]
+
+COMPACT = "compact"
 
 
 def ensure_compacted_topic(client: ClusterClient, topic: str, partitions: int, replication_factor: int) -> None:
     """Creates an internal topic unless it is there; waits until it has leaders."""
     if topic not in client.view([topic]).topics or client.view([topic]).topics[topic].error:
         refused = create_topics(
-            client, [NewTopic(topic, partitions, replication_factor, {"cleanup.policy": "compact"})]
+            client, [NewTopic(topic, partitions, replication_factor, {"cleanup.policy": COMPACT})]
         )[topic]
         if refused is not None:
             raise BrokerRefused(
@@ -28,12 +40,26 @@ def ensure_compacted_topic(client: ClusterClient, topic: str, partitions: int, r
     client.leader_node(TopicPartition(topic, partitions - 1))
 
 
+def require_compacted(client: ClusterClient, *topics: str) -> None:
+    """Raises if retention may delete from these topics: what was copied would be copied again. Needs DescribeConfigs."""
+    for topic, entries in describe_topic_configs(client, topics).items():
+        policy = next((entry.value for entry in entries if entry.name == "cleanup.policy"), COMPACT)
+        if policy != COMPACT:
+            raise BrokerRefused(
+                f"cluster {client.alias}: internal topic {topic} has cleanup.policy={policy}, so that its records may be "
+                f"deleted; only {COMPACT} keeps them",
+                error_code=-1,
+                hint=f"kafka-configs.sh --alter --topic {topic} --add-config cleanup.policy={COMPACT}",
+            )
+
+
 class FlowLedger:
     """One flow's ledger and what it says."""
 
     def __init__(self, client: ClusterClient, topic: str) -> None:
         self.topic = topic
         self.view = LedgerView()
+        self.strays = Strays()
         self._client = client
         self._partition = TopicPartition(topic, 0)
         self._reader = LogReader(client, self._partition, 0)
@@ -52,7 +78,7 @@ class FlowLedger:
         """Everything up to the settled end, folded into the view."""
         found = []
         for record in read_to_end(self._client, self._partition, self._reader.offset):
-            decoded = self.view.read(record.key, record.value) if record.key is not None else None
+            decoded = self._fold(record)
             if decoded is not None:
                 found.append(decoded)
             self._reader.offset = record.offset + 1
@@ -60,13 +86,14 @@ class FlowLedger:
 
     def poll(self, wait_ms: int) -> list[LedgerRecord]:
         """New records, folded into the view."""
-        found = []
-        for record in self._reader.poll(wait_ms):
-            if record.key is not None:
-                decoded = self.view.read(record.key, record.value)
-                if decoded is not None:
-                    found.append(decoded)
-        return found
+        return [decoded for record in self._reader.poll(wait_ms) if (decoded := self._fold(record)) is not None]
+
+    def _fold(self, record: Record) -> LedgerRecord | None:
+        before = self.view.malformed
+        decoded = self.view.read(record.key, record.value) if record.key is not None else None
+        if self.view.malformed > before:
+            self.strays.add(self._partition, record.offset)
+        return decoded
 
     def append(self, records: Sequence[LedgerRecord]) -> None:
         """Appends, acked."""

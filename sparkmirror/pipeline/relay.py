@@ -74,6 +74,8 @@ class PartitionRelay:
     leader_epoch: int = -1
     trouble: str = ""  # why the partition waits, for its state record
     trouble_since: float = 0.0
+    held_at: int = -1  # where an open transaction holds back what comes behind it; -1: nowhere
+    held_since: float = 0.0
     forbidden: str = ""  # which right on the target is missing, so that nothing is sent before `send_after`
 
     @property
@@ -85,6 +87,13 @@ class PartitionRelay:
         """Forgets what was fetched and not sent; it is fetched again if needed."""
         self.queue.clear()
         self.queue_bytes = 0
+
+    def note_stable(self, last_stable: int, high_watermark: int, now: float) -> None:
+        """What the source says of its open transactions, where only committed records are read."""
+        if last_stable >= high_watermark:
+            self.held_at = -1
+        elif last_stable != self.held_at:
+            self.held_at, self.held_since = last_stable, now
 
     def is_at_end(self) -> bool:
         """Whether everything up to `until` was read."""
@@ -232,7 +241,10 @@ class Relay:
             self._on_fetch_error(relay, part)
             return
         copy = relay.copy
-        copy.source_end = part.last_stable if copy.order.read_committed else part.high_watermark
+        copy.source_end = part.high_watermark
+        if copy.order.read_committed:
+            copy.source_end = part.last_stable
+            relay.note_stable(part.last_stable, part.high_watermark, self._loop.now)
         relay.trouble = ""
         if part.start == part.end:
             return

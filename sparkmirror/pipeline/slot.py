@@ -48,6 +48,8 @@ TURN_S = 0.1
 LEASE_S = 60.0
 # A partition that has not moved for a reason shows it after this long, so that a passing election stays unseen.
 TROUBLE_SHOWN_S = 5.0
+# Transactions are short, mostly; one that holds up the copy this long is the reason for what a reader misses.
+OPEN_TRANSACTION_SHOWN_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +338,8 @@ class Slot:
             return "waiting", "CLUSTER_UNREACHABLE", self.source.trouble
         if self.target.trouble:
             return "waiting", "CLUSTER_UNREACHABLE", self.target.trouble
+        if 0 <= relay.held_at <= relay.copy.read_from and now - relay.held_since > OPEN_TRANSACTION_SHOWN_S:
+            return "waiting", "OPEN_TRANSACTION", _held(relay.held_at)
         if relay.copy.is_unreceipted(now):
             return "waiting", "LEDGER", "the ledger does not take receipts; copying pauses"
         return "copying", "", ""
@@ -347,6 +351,13 @@ def _forbidden(side: ClusterSide, topic: str, operations: str) -> str:
     if found is None or not is_right_missing(found.error):
         return ""
     return f"cluster {side.alias}: topic {topic}: {refusal(found.error, side.who, f'{operations} on topic {topic}')}"
+
+
+def _held(upstream: int) -> str:
+    return (
+        f"a transaction that is open at the source holds back the records from upstream offset {upstream} on "
+        "(kafka-transactions.sh find-hanging tells whose it is)"
+    )
 
 
 def _stopped_state(relay: PartitionRelay, error: ReplicationError) -> State:

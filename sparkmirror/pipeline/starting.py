@@ -11,6 +11,7 @@ from sparkmirror.errors import NoStartingPoint
 from sparkmirror.ledger import Position, Ready
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.flow_context import FlowContext
+from sparkmirror.pipeline.strays import Strays
 from sparkmirror.pipeline.takeover import read_positions, read_syncs, walk_from_sync
 
 __all__ = ["StartingPoints"]
@@ -26,8 +27,10 @@ class StartingPoints:
         flow, place = context.flow, context.place
         syncs = context.source if flow.offset_syncs_topic_location == "source" else context.target
         # Read once, at the start: from then on the positions are our own.
-        self._positions = read_positions(context.target, place.offsets_topic, flow.name.source)
-        self._syncs = read_syncs(syncs, place.syncs_topic)
+        strays_of_positions, strays_of_syncs = Strays(), Strays()
+        self._positions = read_positions(context.target, place.offsets_topic, flow.name.source, strays_of_positions)
+        self._syncs = read_syncs(syncs, place.syncs_topic, strays_of_syncs)
+        context.status.notes += [*strays_of_positions.told(), *strays_of_syncs.told()]
 
     def find(
         self,

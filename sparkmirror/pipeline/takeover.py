@@ -28,6 +28,7 @@ from sparkmirror.ledger import (
 from sparkmirror.model import OffsetSync, TopicPartition
 from sparkmirror.pipeline.recorder import CONNECTOR
 from sparkmirror.pipeline.status import MirroredTopic
+from sparkmirror.pipeline.strays import Strays
 from sparkmirror.wire import (
     MalformedInternalRecord,
     decode_connect_offset,
@@ -36,7 +37,15 @@ from sparkmirror.wire import (
     source_key,
 )
 
-__all__ = ["BlockingFinder", "Inherited", "read_positions", "read_syncs", "settled_end", "walk_from_sync"]
+__all__ = [
+    "BlockingFinder",
+    "Inherited",
+    "possible_sync",
+    "read_positions",
+    "read_syncs",
+    "settled_end",
+    "walk_from_sync",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +57,11 @@ class Inherited:
     note: str
 
 
-def read_positions(client: ClusterClient, topic: str, alias: str) -> dict[TopicPartition, int]:
+def read_positions(
+    client: ClusterClient, topic: str, alias: str, strays: Strays | None = None
+) -> dict[TopicPartition, int]:
     """MM2's stored positions (last copied offsets) of one source cluster; the newest value per exact key counts."""
+    strays = strays or Strays()
     found: dict[TopicPartition, int | None] = {}
     view = client.view([topic]).topics.get(topic)
     for index in range(view.partitions if view is not None and view.error == 0 else 0):
@@ -62,14 +74,18 @@ def read_positions(client: ClusterClient, topic: str, alias: str) -> dict[TopicP
                     continue
                 # Another field order or a blank is another key, which no MM2 task ever reads.
                 if record.key == source_key(CONNECTOR, alias, key.partition):
-                    found[key.partition] = decode_connect_offset(record.value)
+                    last = decode_connect_offset(record.value)
+                    if last is not None and last < 0:
+                        raise MalformedInternalRecord(f"a position of {last}")
+                    found[key.partition] = last
             except MalformedInternalRecord:
-                continue
-    return {partition: last for partition, last in found.items() if last is not None and last >= 0}
+                strays.add(TopicPartition(topic, index), record.offset)
+    return {partition: last for partition, last in found.items() if last is not None}
 
 
-def read_syncs(client: ClusterClient, topic: str) -> dict[TopicPartition, OffsetSync]:
+def read_syncs(client: ClusterClient, topic: str, strays: Strays | None = None) -> dict[TopicPartition, OffsetSync]:
     """The newest offset sync of each source partition."""
+    strays = strays or Strays()
     found: dict[TopicPartition, OffsetSync] = {}
     view = client.view([topic]).topics.get(topic)
     if view is None or view.error:
@@ -78,11 +94,19 @@ def read_syncs(client: ClusterClient, topic: str) -> dict[TopicPartition, Offset
         if record.key is None or record.value is None:
             continue
         try:
-            sync = decode_offset_sync(record.key, record.value)
+            sync = possible_sync(decode_offset_sync(record.key, record.value))
         except MalformedInternalRecord:
+            strays.add(TopicPartition(topic, 0), record.offset)
             continue
         found[sync.partition] = sync
     return {partition: sync for partition, sync in found.items() if sync.upstream_offset >= 0}  # see Recorder.begin_anew
+
+
+def possible_sync(sync: OffsetSync) -> OffsetSync:
+    """The same sync; MalformedInternalRecord if there can be no such offsets. −1 lies before every record."""
+    if min(sync.upstream_offset, sync.downstream_offset) < -1:
+        raise MalformedInternalRecord(f"an offset sync of {sync.upstream_offset} and {sync.downstream_offset}")
+    return sync
 
 
 class BlockingFinder:

@@ -126,6 +126,14 @@ def test_bytes_that_are_no_record_are_counted_and_change_nothing(key: bytes, val
         (b'["gap","t",0,[0,0,1],3]', b'{"until":5}'),
         (b'[["owner"],0,0]', b"{}"),
         (b"\xff", b"{}"),
+        (b'["closed","t",0,[0,0,1]]', b'{"at":"abc"}'),
+        (b'["closed","t",0,[0,0,1]]', b'{"at":[5,-7,0]}'),
+        (b'["closed","t","0",[0,0,1]]', b'{"at":[1,1,1]}'),
+        (b'["closed","t",0,[0,true,1]]', b'{"at":[1,1,1]}'),
+        (b'["state",7,0,[0,0,1]]', b'{"state":"copying","code":"","reason":""}'),
+        (b'["state","t",0,[0,0,1]]', b'{"state":"copying","code":null,"reason":""}'),
+        (b'["slot",0,"1"]', b'{"beat":1,"process":"p","rss":1}'),
+        (b"[" * 100_000, b"{}"),
     ],
 )
 def test_a_damaged_record_is_a_value_error(key: bytes, value: bytes) -> None:

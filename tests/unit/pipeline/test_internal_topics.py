@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from sparkmirror.errors import BrokerRefused
+from sparkmirror.model import ConfigEntry
 from sparkmirror.pipeline import ensure_compacted_topic, flow_ledger
+from sparkmirror.pipeline.flow_ledger import require_compacted
 
 
 class Door:
@@ -54,3 +56,23 @@ def test_a_topic_that_cannot_be_had_is_told_with_the_brokers_reason(monkeypatch:
         ensure_compacted_topic(Door(monkeypatch, refusal=refusal), "t", 1, 3)  # type: ignore[arg-type]
     assert refusal.split(":")[0] in str(told.value)
     assert "replication factor" in told.value.hint
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_a_topic_from_which_retention_deletes_is_refused_with_the_command(
+    monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    """Connect's verifyTopicCleanupPolicyOnlyCompact."""
+    described = {"t": [ConfigEntry("cleanup.policy", policy, 1, False, False)]}
+    monkeypatch.setattr(flow_ledger, "describe_topic_configs", lambda client, topics: described)
+    with pytest.raises(BrokerRefused, match=f"internal topic t has cleanup.policy={policy}") as told:
+        require_compacted(Door(monkeypatch), "t")  # type: ignore[arg-type]
+    assert told.value.hint == "kafka-configs.sh --alter --topic t --add-config cleanup.policy=compact"
+
+
+@pytest.mark.parametrize("described", [{}, {"t": [ConfigEntry("cleanup.policy", "compact", 1, False, False)]}])
+def test_a_compacted_topic_or_one_that_may_not_be_described_is_used(
+    monkeypatch: pytest.MonkeyPatch, described: dict[str, list[ConfigEntry]]
+) -> None:
+    monkeypatch.setattr(flow_ledger, "describe_topic_configs", lambda client, topics: described)
+    require_compacted(Door(monkeypatch), "t")  # type: ignore[arg-type]
