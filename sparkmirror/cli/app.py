@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import typer
 
 from sparkmirror.cli.demo import demo
+from sparkmirror.cli.inspect import InspectCommand, inspect
 from sparkmirror.cli.offsets import offsets
 from sparkmirror.cli.plan import plan
 from sparkmirror.cli.run import PIPE_CLOSED, run, silence_stdout
@@ -36,6 +37,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(plan)
+app.command(cls=InspectCommand, context_settings={"help_option_names": ["-h", "--help"]})(inspect)
 app.command()(demo)
 app.add_typer(offsets, name="offsets")
 

@@ -1,0 +1,5 @@
+"""sparkmirror inspect: what each group's position on the target is worth."""
+
+from sparkmirror.cli.inspect.command import InspectCommand, inspect
+
+__all__ = ["InspectCommand", "inspect"]

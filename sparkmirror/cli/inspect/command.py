@@ -1,0 +1,334 @@
+"""The command: options of Aiven's offset sync inspector 0.1 with their meanings, and ours."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Protocol, TextIO
+
+import typer
+from typer.core import TyperCommand
+from typer.exceptions import TyperException
+
+from sparkmirror.cli.inspect.forms import CsvForm, ExtendedCsvForm, JsonForm, is_listed
+from sparkmirror.cli.inspect.table import TableForm
+from sparkmirror.cli.run import FILE_HELP
+from sparkmirror.cli.text import printable
+from sparkmirror.clusters.client import Patience
+from sparkmirror.config import FlowSettings, Settings, load
+from sparkmirror.errors import ConfigError, NoFlowEnabled
+from sparkmirror.tools.evidence import Note, Notes
+from sparkmirror.tools.inspection import (
+    FlowInspection,
+    FlowReport,
+    FlowTally,
+    InspectedRow,
+    InspectOptions,
+    Summary,
+    exit_status,
+    parse_duration,
+)
+from sparkmirror.tools.proof import WalkLimits
+from sparkmirror.topology import JavaPattern, RegexRefused, compile_java, require_custom_classes
+
+__all__ = ["InspectCommand", "inspect", "unabbreviated"]
+
+FORMATS = ("table", "csv", "csv-ext", "json")
+STATUS_USAGE, STRICT_USAGE = 1, 255
+# The original's own; an abbreviation that fits one of them is that one, whatever other options there are.
+ORIGINAL = (
+    "--mm2-config", "--output-path", "--admin-timeout", "--request-timeout", "--include-inactive-groups",
+    "--include-ok-groups", "--emit-summary", "--help",
+)  # fmt: skip
+CHECKPOINTS_OFF = "not inspected: checkpoints are off (emit.checkpoints.enabled, emit.checkpoints.interval.seconds)"
+
+
+class InspectCommand(TyperCommand):
+    """Takes long options by any unique beginning, and ends with the contract's status for a wrong command line."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As typer does, with whole names in the place of beginnings."""
+        known = [name for parameter in self.params for name in parameter.opts if name.startswith("--")]
+        with _usage_status(args):
+            return super().parse_args(ctx, unabbreviated(args, known))
+
+    def invoke(self, ctx: Any) -> Any:
+        """As typer does."""
+        with _usage_status(["--compat"] if ctx.params.get("compat") else []):
+            return super().invoke(ctx)
+
+
+@contextlib.contextmanager
+def _usage_status(words: Sequence[str]) -> Iterator[None]:
+    is_strict = any(word.startswith("--compat") for word in words)
+    try:
+        yield
+    except TyperException as error:
+        error.exit_code = STRICT_USAGE if is_strict else STATUS_USAGE
+        raise
+
+
+def unabbreviated(words: Sequence[str], known: Sequence[str]) -> list[str]:
+    """`--emit` as `--emit-summary`; a beginning that fits several stays as it is, to be refused."""
+    found = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name.startswith("--") and len(name) > 2 and name not in known:
+            fits = [option for option in ORIGINAL if option.startswith(name)]
+            fits = fits if len(fits) == 1 else [option for option in known if option.startswith(name)]
+            name = fits[0] if len(fits) == 1 else name
+        found.append(name + equals + value)
+    return found
+
+
+def inspect(
+    file: Annotated[str | None, typer.Argument(help=FILE_HELP, metavar="FILE", show_default=False)] = None,
+    mm2_config: Annotated[str | None, typer.Option(help="The same as FILE.", metavar="FILE")] = None,
+    form: Annotated[str, typer.Option("--format", help="table, csv, csv-ext or json.", metavar="FORMAT")] = "",
+    is_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    output_path: Annotated[str | None, typer.Option(help="Write to this file.", metavar="FILE")] = None,
+    include_inactive_groups: Annotated[
+        bool, typer.Option("--include-inactive-groups", help="Also groups without members.")
+    ] = False,
+    include_ok_groups: Annotated[bool, typer.Option("--include-ok-groups", help="Also what is as it should be.")] = False,
+    emit_summary: Annotated[bool, typer.Option("--emit-summary", help="Count rows by kind, after a CSV.")] = False,
+    flow: Annotated[list[str] | None, typer.Option(help="Only this flow; may be repeated.", metavar="A->B")] = None,
+    group: Annotated[str | None, typer.Option(help="Only groups that fit.", metavar="REGEX")] = None,
+    topic: Annotated[str | None, typer.Option(help="Only source topics that fit.", metavar="REGEX")] = None,
+    no_record_reads: Annotated[
+        bool, typer.Option("--no-record-reads", help="Read no records: positions are estimated.")
+    ] = False,
+    budget: Annotated[
+        int, typer.Option(help="Records that a search may read in one partition.", min=0, metavar="RECORDS")
+    ] = WalkLimits().records,
+    behind_max: Annotated[
+        int | None, typer.Option(help="A position that reads more records again is a warning.", min=0, metavar="RECORDS")
+    ] = None,
+    watch: Annotated[float | None, typer.Option(help="Look again every so many seconds.", min=1, metavar="SECONDS")] = None,
+    admin_timeout: Annotated[str, typer.Option(help="How long a question is repeated.", metavar="DURATION")] = "PT1M",
+    request_timeout: Annotated[str, typer.Option(help="How long one request may take.", metavar="DURATION")] = "PT30S",
+    compat: Annotated[
+        str | None, typer.Option(help="strict: as the inspector 0.1, with its defects.", metavar="strict")
+    ] = None,
+    exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Status 0 whatever is found.")] = False,
+) -> None:
+    """Say what each group's position on the target is worth, of flows run by sparkmirror or MirrorMaker 2. Changes nothing.
+
+    Takes the options of Aiven's offset sync inspector and prints its columns. docs/inspector.md explains all of it.
+
+    Status: 0 nothing is wrong; 1 wrong options or configuration; 2 a question is open; 3 a warning; 4 an error.
+    """
+    with _usage_status(["--compat"] if compat else []):
+        path = _one_path(file, mm2_config)
+        wanted = _Wanted(
+            path=path,
+            form=_form(form, is_json=is_json, compat=compat, watch=watch),
+            is_strict=compat is not None,
+            includes_ok=include_ok_groups,
+            has_summary=emit_summary,
+            output_path=output_path,
+            flows=tuple(flow or ()),
+        )
+        options = InspectOptions(
+            is_strict=wanted.is_strict,
+            wants_causes=wanted.knows_more,
+            includes_inactive=include_inactive_groups,
+            groups=_pattern(group, "--group"),
+            topics=_pattern(topic, "--topic"),
+            limits=None if no_record_reads or not wanted.knows_more else WalkLimits(budget),
+            patience=_patience(admin_timeout, request_timeout),
+            behind_max=behind_max,
+        )
+    status = _inspect_all(wanted, options, watch)
+    sys.stdout.flush()
+    sys.exit(0 if exit_zero or wanted.is_strict else status)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What is printed, and where."""
+
+    path: str
+    form: str
+    is_strict: bool
+    includes_ok: bool
+    has_summary: bool
+    output_path: str | None
+    flows: tuple[str, ...]
+
+    @property
+    def knows_more(self) -> bool:
+        """Whether more is asked for than the original's columns."""
+        return self.form != "csv"
+
+
+class _Form(Protocol):
+    def begin(self, path: str) -> None: ...
+    def row(self, row: InspectedRow) -> None: ...
+    def end(self, reports: list[tuple[FlowReport, Notes]], status: int) -> None: ...
+
+
+# --- options -----------------------------------------------------------------------------------------------------
+
+
+def _one_path(file: str | None, mm2_config: str | None) -> str:
+    path = mm2_config if mm2_config is not None else file
+    if path is None or (file is not None and mm2_config is not None):
+        raise typer.BadParameter("expected one properties file", param_hint="--mm2-config")
+    return path
+
+
+def _form(form: str, *, is_json: bool, compat: str | None, watch: float | None) -> str:
+    if compat not in (None, "strict"):
+        raise typer.BadParameter(f"expected strict, found {printable(compat or '')}", param_hint="--compat")
+    chosen = form or ("json" if is_json else "csv" if compat is not None else "table")
+    if chosen not in FORMATS or (is_json and chosen != "json"):
+        raise typer.BadParameter(f"expected {', '.join(FORMATS)}, found {printable(chosen)}", param_hint="--format")
+    if compat is not None and chosen != "csv":
+        raise typer.BadParameter("strict knows only csv", param_hint="--format")
+    if watch is not None and chosen == "csv":
+        raise typer.BadParameter("csv has no column for the time; use csv-ext", param_hint="--watch")
+    return chosen
+
+
+def _patience(admin_timeout: str, request_timeout: str) -> Patience:
+    found = {}
+    for option, text in (("--admin-timeout", admin_timeout), ("--request-timeout", request_timeout)):
+        try:
+            found[option] = parse_duration(text)
+        except ValueError as error:
+            raise typer.BadParameter(printable(str(error)), param_hint=option) from error
+        if found[option] <= 0:
+            raise typer.BadParameter(f"expected more than no time, found {printable(text)}", param_hint=option)
+    if found["--admin-timeout"] < found["--request-timeout"]:
+        raise typer.BadParameter("expected at least --request-timeout", param_hint="--admin-timeout")
+    return Patience(request_s=found["--request-timeout"], retry_s=found["--admin-timeout"])
+
+
+def _pattern(text: str | None, option: str) -> JavaPattern | None:
+    if text is None:
+        return None
+    try:
+        return compile_java(text)
+    except RegexRefused as error:
+        raise typer.BadParameter(printable(str(error)), param_hint=option) from error
+
+
+# --- looking -----------------------------------------------------------------------------------------------------
+
+
+def _inspect_all(wanted: _Wanted, options: InspectOptions, watch: float | None) -> int:
+    try:
+        settings = load(wanted.path)
+        require_custom_classes(settings, None)
+        flows = _flows(settings, wanted)
+    except ConfigError as error:
+        if not wanted.is_strict:
+            error.exit_status = STATUS_USAGE
+        raise
+    status = 0
+    with _output(wanted) as out:
+        form = _writer(wanted, out)
+        with contextlib.suppress(KeyboardInterrupt) if watch is not None else contextlib.nullcontext():
+            while True:
+                began = time.monotonic()
+                status = _sample(wanted, options, flows, form)
+                out.flush()
+                if watch is None:
+                    break
+                time.sleep(max(watch - (time.monotonic() - began), 0.0))
+    return status
+
+
+def _flows(settings: Settings, wanted: _Wanted) -> list[FlowSettings]:
+    enabled = {str(flow.name): flow for flow in settings.flows if flow.enabled}
+    missing = [name for name in wanted.flows if name not in enabled]
+    if missing or (not enabled and not wanted.is_strict):
+        found = ", ".join(enabled) or "none"
+        what = f"expected an enabled flow, found {missing[0]}" if missing else "no flow is enabled"
+        raise NoFlowEnabled(f"{wanted.path}: {what}", hint=f"enabled flows: {found}; A->B.enabled = true enables one")
+    return [flow for name, flow in enabled.items() if not wanted.flows or name in wanted.flows]
+
+
+def _sample(wanted: _Wanted, options: InspectOptions, flows: Sequence[FlowSettings], form: _Form) -> int:
+    summary = Summary()
+    reports: list[tuple[FlowReport, Notes]] = []
+    form.begin(wanted.path)
+    for flow in flows:
+        if not flow.emit_checkpoints_enabled or flow.emit_checkpoints_interval_seconds < 0:
+            if not wanted.is_strict:
+                reports.append((FlowReport(str(flow.name), FlowTally(), skipped=CHECKPOINTS_OFF), Notes()))
+            continue
+        reports.append(_inspect_flow(wanted, options, flow, form, summary))
+    status = exit_status(report for report, _ in reports)
+    form.end(reports, status)
+    if wanted.has_summary and wanted.form in ("csv", "csv-ext"):
+        for line in summary.lines():
+            print(printable(line))
+    _tell_notes(reports)
+    return status
+
+
+def _inspect_flow(
+    wanted: _Wanted, options: InspectOptions, flow: FlowSettings, form: _Form, summary: Summary
+) -> tuple[FlowReport, Notes]:
+    inspection, tally = FlowInspection(flow, options), FlowTally()
+    try:
+        for row in inspection.rows():
+            tally.take(row)
+            if is_listed(row, includes_ok=wanted.includes_ok, knows_more=wanted.knows_more):
+                form.row(row)
+                summary.take(row, target_state="Unknown" if wanted.is_strict else row.facts.target_state or "Unknown")
+        tally.finish()
+        notes = inspection.evidence.notes
+        standing = inspection.standing() if wanted.knows_more else None
+        return FlowReport(str(flow.name), tally, standing, notes.is_complete), notes
+    finally:
+        inspection.close()
+
+
+# --- telling -----------------------------------------------------------------------------------------------------
+
+
+def _writer(wanted: _Wanted, out: TextIO) -> _Form:
+    match wanted.form:
+        case "csv":
+            return CsvForm(out, is_strict=wanted.is_strict)
+        case "csv-ext":
+            return ExtendedCsvForm(out, wanted.path)
+        case "json":
+            return JsonForm(out, wanted.path)
+    return TableForm(out, includes_ok=wanted.includes_ok, path=wanted.path)
+
+
+@contextlib.contextmanager
+def _output(wanted: _Wanted) -> Iterator[TextIO]:
+    if wanted.output_path is None:
+        yield sys.stdout
+        return
+    with contextlib.ExitStack() as opened:
+        try:
+            path = os.path.abspath(wanted.output_path)
+            file = opened.enter_context(open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n"))
+        except OSError as error:
+            reason = f"{printable(wanted.output_path)} cannot be written: {error.strerror}"
+            raised = typer.BadParameter(reason, param_hint="--output-path")
+            raised.exit_code = STRICT_USAGE if wanted.is_strict else STATUS_USAGE
+            raise raised from error
+        yield file
+
+
+def _tell_notes(reports: Sequence[tuple[FlowReport, Notes]]) -> None:
+    for report, notes in reports:
+        for note in notes:
+            print(f"sparkmirror: {printable(f'{report.flow}: {_note_words(note)}')}", file=sys.stderr)
+        if notes.left_out:
+            print(f"sparkmirror: {printable(report.flow)}: and {notes.left_out} more notes", file=sys.stderr)
+
+
+def _note_words(note: Note) -> str:
+    return f"{note.message}; needs {note.needs}" if note.needs and "needs" not in note.message else note.message

@@ -1,0 +1,201 @@
+"""The report for people: each flow in two lines, then its causes, worst first: what it is, what it means, what to do."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from sparkmirror.cli.inspect.actions import action_of
+from sparkmirror.cli.text import amount, duration, printable
+from sparkmirror.tools.evidence import Notes
+from sparkmirror.tools.inspection import CauseTally, FlowReport, FlowStanding, FlowTally, InspectedRow, Severity
+
+__all__ = ["Line", "TableForm", "flow_lines"]
+
+Line = list[tuple[str, str]]  # words and their styles
+
+LABELS = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.INFO: "INFO", Severity.FINE: "OK"}
+STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "cyan", Severity.FINE: "green"}
+# In the order of how good they are.
+RESULTS = ("exact", "synced", "behind", "moving", "unproven", "empty", "too old", "not synced", "ahead", "beyond end")
+INDENT = " " * 9
+
+
+class TableForm:
+    """Takes rows only to add them up elsewhere; prints at the end."""
+
+    def __init__(self, out: TextIO, *, includes_ok: bool, path: str) -> None:
+        self._console = Console(file=out, highlight=False, soft_wrap=True)
+        self._includes_ok, self._path = includes_ok, path
+        self._before: dict[str, FlowReport] = {}
+
+    def begin(self, path: str) -> None:
+        """A terminal that is watched is cleared for the next sample."""
+        if self._before and self._console.is_terminal:
+            self._console.clear()
+
+    def row(self, row: InspectedRow) -> None:
+        """Rows are in the tally."""
+
+    def end(self, reports: list[tuple[FlowReport, Notes]], status: int) -> None:
+        """Everything."""
+        width = self._console.width if self._console.is_terminal else None
+        for number, (report, _) in enumerate(reports):
+            if number:
+                self._print([("", "")])
+            for line in flow_lines(report, self._path, includes_ok=self._includes_ok, before=self._before.get(report.flow)):
+                for part in _wrapped(line, width):
+                    self._print(part)
+            self._before[report.flow] = report
+
+    def _print(self, line: Line) -> None:
+        text = Text()
+        for words, style in line:
+            text.append(words, style=style)
+        self._console.print(text)
+
+
+def flow_lines(
+    report: FlowReport, path: str, *, includes_ok: bool = False, before: FlowReport | None = None
+) -> Iterator[Line]:
+    """One flow."""
+    yield [(printable(report.flow), "bold"), (f"  {_standing(report, before)}", "")]
+    tally = report.tally
+    if tally.positions:
+        yield [(f"  {amount(tally.positions)} positions: ", ""), *_results(tally)]
+        yield from _failover(tally)
+    for cause in tally.causes:
+        if cause.severity > Severity.FINE or includes_ok:
+            yield [("", "")]
+            yield from _cause_lines(cause, path, before)
+    if not report.is_complete:
+        yield [("", "")]
+        yield [("not complete: ", "bold yellow"), ("questions stayed open, see the notes", "")]
+
+
+def _standing(report: FlowReport, before: FlowReport | None) -> str:
+    standing = report.standing
+    if report.skipped or standing is None:
+        return report.skipped
+    words = [_written(standing), _lag(standing, before), f"{_counted(standing.groups, 'group')} inspected"]
+    if standing.groups_left_out:
+        words.append(f"{amount(standing.groups_left_out)} without members left out (--include-inactive-groups)")
+    return ", ".join(word for word in words if word)
+
+
+def _written(standing: FlowStanding) -> str:
+    if standing.last_written_ms is None:
+        return "nothing was ever written by a mirror"
+    ago_s = max(standing.read_at_ms - standing.last_written_ms, 0) / 1000
+    return f"{standing.runner}, last written {duration(ago_s)} ago"
+
+
+def _lag(standing: FlowStanding, before: FlowReport | None) -> str:
+    if standing.copy_lag is None:
+        return ""
+    words = f"copy lag {amount(standing.copy_lag)}"
+    if before is None or before.standing is None or before.standing.copy_lag is None:
+        return words
+    change = standing.copy_lag - before.standing.copy_lag
+    seconds = (standing.read_at_ms - before.standing.read_at_ms) / 1000
+    trend = f"{change:+,} in {duration(seconds)}"
+    if change < 0 and standing.copy_lag and seconds > 0:
+        trend += f", done in about {duration(standing.copy_lag / (-change / seconds))}"
+    return f"{words} ({trend})"
+
+
+def _results(tally: FlowTally) -> Line:
+    bad = {"ahead": STYLES[Severity.ERROR], "beyond end": STYLES[Severity.ERROR], "exact": STYLES[Severity.FINE]}
+    words: Line = []
+    for result in RESULTS:
+        if tally.results[result]:
+            words += [(", " if words else "", ""), (f"{amount(tally.results[result])} {result}", bad.get(result, ""))]
+    return words
+
+
+def _failover(tally: FlowTally) -> Iterator[Line]:
+    """What it would cost to fail over now."""
+    parts = []
+    if tally.again:
+        parts.append(f"reads {_counted(tally.again, 'record')} again in {_counted(tally.groups_again, 'group')}")
+    if tally.skipped:
+        parts.append(f"skips {_counted(tally.skipped, 'record')} in {_counted(tally.groups_skipping, 'group')}")
+    if not parts:
+        if tally.results["exact"]:
+            unknown = f", as far as is known ({_counted(tally.unknown, 'position')} unproven)" if tally.unknown else ""
+            yield [(f"  a failover now reads nothing again and skips nothing{unknown}", "")]
+        return
+    named = "; ".join(
+        f"{printable(cost.group)} {' and '.join(_cost_words(cost.again, cost.skipped))}" for cost in tally.costs
+    )
+    yield [(f"  a failover now {' and '.join(parts)}", ""), (f": {named}", "dim")]
+
+
+def _cost_words(again: int, skipped: int) -> list[str]:
+    return [f"{amount(count)} {word}" for count, word in ((skipped, "skipped"), (again, "again")) if count]
+
+
+def _cause_lines(tally: CauseTally, path: str, before: FlowReport | None) -> Iterator[Line]:
+    cause = tally.cause
+    count = f"{_counted(tally.rows, 'row')}, {_counted(tally.groups, 'group')}{_change(tally, before)}"
+    label = f"{LABELS[tally.severity]:<{len(INDENT)}}"
+    yield [(label, STYLES[tally.severity]), (cause.title, "bold"), (f"  {count}", "")]
+    yield [(f"{INDENT}means  ", "dim"), (cause.means, "")]
+    action = action_of(tally.examples[0], path)
+    if action:
+        yield [(f"{INDENT}do     ", "dim"), (printable(action), "green")]
+    for number, row in enumerate(tally.examples):
+        facts = row.facts
+        yield [
+            (f"{INDENT}{'rows' if not number else '    '}   ", "dim"),
+            (printable(f"{facts.group}  {facts.source}  "), ""),
+            (printable(row.finding.detail if row.finding is not None else ""), "dim"),
+        ]
+    rest = tally.rows - len(tally.examples)
+    if rest > 0:
+        yield [(f"{INDENT}       and {amount(rest)} more (--format csv-ext --include-ok-groups lists every row)", "dim")]
+
+
+def _change(tally: CauseTally, before: FlowReport | None) -> str:
+    """How many rows more or fewer than in the sample before."""
+    if before is None:
+        return ""
+    same = [known.rows for known in before.tally.causes if known.cause is tally.cause and known.severity is tally.severity]
+    change = tally.rows - sum(same)
+    return f" ({change:+,})" if change else ""
+
+
+def _wrapped(line: Line, width: int | None) -> Iterator[Line]:
+    """A line cut at blanks so that it fits, its later parts indented as its words begin. A command stays in one piece."""
+    text = "".join(words for words, _ in line)
+    is_command = any(style == "green" and words.startswith(("sparkmirror", "kafka")) for words, style in line)
+    if width is None or len(text) <= width or is_command:
+        yield line
+        return
+    lead = len(text) - len(text.lstrip()) + (7 if text.startswith(INDENT) else 2)
+    pieces = textwrap.wrap(text, width, subsequent_indent=" " * lead, drop_whitespace=True, break_long_words=False)
+    at = 0
+    for number, piece in enumerate(pieces):
+        body = piece if not number else piece[lead:]
+        start = text.index(body, at)
+        styled = list(_slice(line, start, start + len(body)))
+        at = start + len(body)
+        yield [(" " * lead, ""), *styled] if number else styled
+
+
+def _slice(line: Line, start: int, stop: int) -> Iterator[tuple[str, str]]:
+    at = 0
+    for words, style in line:
+        part = words[max(start - at, 0) : max(stop - at, 0)]
+        if part:
+            yield part, style
+        at += len(words)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{amount(count)} {noun}{'' if count == 1 else 's'}"
+
