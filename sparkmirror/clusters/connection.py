@@ -280,6 +280,7 @@ def _converse(connection: Connection, login: Login, where: str, timeout_s: float
         for _ in range(SASL_ROUNDS_MAX):
             answer = connection.call(SaslAuthenticateRequest(version=1, auth_bytes=said), timeout_s=timeout_s)
             if answer.error_code:
+                login.refused()
                 told = answer.error_message or name_of(answer.error_code)
                 raise _refused(where, f"{about} was refused: {told}; check {login.check}", answer.error_code)
             lifetime_ms = answer.session_lifetime_ms or 0
@@ -287,6 +288,7 @@ def _converse(connection: Connection, login: Login, where: str, timeout_s: float
     except StopIteration:
         return lifetime_ms
     except LoginFailed as failure:
+        login.refused()
         raise _refused(where, f"{about} failed: {failure.reason}; check {login.check}") from failure
     raise _refused(where, f"{about} did not end after {SASL_ROUNDS_MAX} rounds; check {login.check}")
 

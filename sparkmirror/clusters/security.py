@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from ssl import SSLContext
 from typing import NoReturn
@@ -24,8 +24,8 @@ from sparkmirror.clusters.logins import (
     token_exchange,
 )
 from sparkmirror.clusters.tls import TlsSettings, trusting_context
-from sparkmirror.clusters.tokens import TokenRefused, TokenRequest, is_loopback, token_for
-from sparkmirror.config import Secret
+from sparkmirror.clusters.tokens import TokenRefused, TokenRequest, forget_token, is_loopback, token_for
+from sparkmirror.config import SECURITY_KEYS, Secret
 from sparkmirror.errors import ConfigError
 
 __all__ = ["SASL_PROTOCOLS", "Login", "principal_of", "protocol_of", "sasl_login", "tls_context", "tls_settings"]
@@ -49,6 +49,7 @@ LOGIN_MODULES = {
     "GSSAPI": "com.sun.security.auth.module.Krb5LoginModule",
 }
 TOKEN_OPTIONS = frozenset({"clientId", "clientSecret", "scope"})
+TLS_OPTIONS = frozenset(name for name in SECURITY_KEYS if name.startswith("ssl."))
 KERBEROS_OPTIONS = frozenset({
     "debug", "doNotPrompt", "keyTab", "principal", "refreshKrb5Config", "renewTGT", "serviceName", "storeKey",
     "ticketCache", "useKeyTab", "useTicketCache",
@@ -63,12 +64,13 @@ _EXTENSION_VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who logs in and how; `check` is what to look at when the broker refuses."""
+    """Who logs in and how; `check` is what to look at when the broker refuses, `refused` what to do then."""
 
     mechanism: str
     who: str
     check: str
     exchange: Exchange = field(repr=False)
+    refused: Callable[[], None] = field(repr=False, default=lambda: None)
 
 
 def protocol_of(security: Security) -> str:
@@ -218,14 +220,16 @@ def _token_login(security: Security, options: Mapping[str, str]) -> Login:
     if any(name.startswith("unsecuredLogin") for name in plain):
         raise ConfigError(f"{JAAS}: tokens that anybody can make are not used; write {ENDPOINT}, clientId and clientSecret")
     _refuse_others(plain, TOKEN_OPTIONS, "OAUTHBEARER")
+    _refuse_others(tls, TLS_OPTIONS, "OAUTHBEARER")
     request = _token_request(security, plain, tls)
     try:
         token = token_for(request)
     except TokenRefused as refusal:
-        raise ConfigError(f"OAUTHBEARER: {refusal.reason}; check {ENDPOINT}, clientId and clientSecret") from refusal
+        check = refusal.check or f"{ENDPOINT}, clientId and clientSecret"
+        raise ConfigError(f"OAUTHBEARER: {refusal.reason}; check {check}") from refusal
     return Login(
         "OAUTHBEARER", _who("OAUTHBEARER", security, options), f"that the broker trusts tokens of {ENDPOINT}",
-        token_exchange(token, extensions),
+        token_exchange(token, extensions), lambda: forget_token(request, token),
     )  # fmt: skip
 
 

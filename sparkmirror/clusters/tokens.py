@@ -6,34 +6,39 @@ Only https, and http to this very machine; no redirect is followed, no file is r
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import http.client
 import ipaddress
 import json
 import re
+import socket
 import ssl
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote_plus, urlencode, urlsplit
 
-__all__ = ["TokenRefused", "TokenRequest", "is_loopback", "token_for"]
+__all__ = ["TokenRefused", "TokenRequest", "forget_token", "is_loopback", "token_for"]
 
 ANSWER_BYTES_MAX = 1 << 20  # Kafka's own limit
 REASON_CHARACTERS_MAX = 100
 SOURCES_MAX = 64  # clusters of one process that need tokens
+RENEWAL_PAUSE_S = 5.0  # between two tries to renew a token that is still good
+TRUST = "the ssl.truststore options inside sasl.jaas.config; without them the system's authorities are trusted"
 LIFE_S_MAX = 10 * 365 * 86_400.0  # a longer life is a mistake of the server
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 _REASON = re.compile(r"[A-Za-z0-9_.\- ]+")
 
 
 class TokenRefused(Exception):
-    """No token could be had."""
+    """No token could be had; `check` is what to look at, where that is not the address and the client."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, check: str = "") -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason, self.check = reason, check
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,11 @@ def token_for(request: TokenRequest) -> str:
     return _source(request).token()
 
 
+def forget_token(request: TokenRequest, token: str) -> None:
+    """A broker refused this token: the next login asks for another one, however long this one would have lived."""
+    _source(request).forget(token)
+
+
 @functools.lru_cache(SOURCES_MAX)
 def _source(request: TokenRequest) -> _TokenSource:
     return _TokenSource(request)
@@ -90,7 +100,15 @@ class _TokenSource:
             except TokenRefused:
                 if time.monotonic() >= self._ends_at:
                     raise
+                # Not at every login: a server that does not answer would hold up each of them.
+                self._renew_at = min(time.monotonic() + RENEWAL_PAUSE_S, self._ends_at)
             return self._token
+
+    def forget(self, token: str) -> None:
+        """Does not hand out this token again."""
+        with self._lock:
+            if token == self._token:
+                self._renew_at = self._ends_at = 0.0
 
     def _renew(self) -> None:
         asked = time.monotonic()
@@ -115,11 +133,13 @@ def _ask(request: TokenRequest) -> dict[str, Any]:
         try:
             connection.connect()
             connection.sock.settimeout(request.read_s)
-            status, body = _post(connection, request)
+            with _no_longer_than(request.read_s, connection.sock):
+                status, body = _post(connection, request)
         finally:
             connection.close()
     except ssl.SSLCertVerificationError as error:
-        raise TokenRefused(f"token endpoint {place}: its certificate is not trusted: {error.verify_message}") from error
+        reason = f"token endpoint {place}: its certificate is not trusted: {error.verify_message}"
+        raise TokenRefused(reason, TRUST) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
         raise TokenRefused(f"token endpoint {place} cannot be asked: {reason}") from error
@@ -129,6 +149,30 @@ def _ask(request: TokenRequest) -> dict[str, Any]:
         told = f" ({code})" if isinstance(code, str) and _is_harmless(code, request) else ""
         raise TokenRefused(f"token endpoint {place} refused client {request.client_id}: status {status}{told}")
     return answer
+
+
+@contextlib.contextmanager
+def _no_longer_than(seconds: float, sock: socket.socket) -> Iterator[None]:
+    """Ends the talk after so long: a socket's own timeout begins anew with every byte of an answer that trickles in."""
+    is_over = threading.Event()
+
+    def end() -> None:
+        is_over.set()
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # of TLS, too, without its polite words
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except (OSError, http.client.HTTPException, ValueError):
+        if not is_over.is_set():
+            raise
+    finally:
+        timer.cancel()
+    if is_over.is_set():  # also of an answer that only looks whole
+        raise TimeoutError
 
 
 def _connection(request: TokenRequest) -> http.client.HTTPConnection:
