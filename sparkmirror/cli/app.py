@@ -10,11 +10,13 @@ from collections.abc import Sequence
 import typer
 
 from sparkmirror.cli.demo import demo
+from sparkmirror.cli.doctor import DoctorCommand, doctor
 from sparkmirror.cli.inspect import InspectCommand, inspect
 from sparkmirror.cli.offsets import offsets
 from sparkmirror.cli.plan import plan
 from sparkmirror.cli.run import PIPE_CLOSED, run, silence_stdout
 from sparkmirror.cli.text import printable
+from sparkmirror.cli.why import WhyCommand, why_command
 from sparkmirror.errors import InternalError, SparkmirrorError
 
 __all__ = ["error_lines", "main", "spread_clusters"]
@@ -23,6 +25,8 @@ CLUSTERS = "--clusters"
 # Options whose next word is a value and no argument.
 VALUED = frozenset({
     CLUSTERS, "--master", "--conf", "--records", "--size", "--topic", "--partition", "--to", "--flow", "--metrics-file",
+    "--connector", "--offsets-topic", "--worker-group", "--undo-file",
+    "--only", "--skip", "--explain", "--baseline", "--wait",
 })  # fmt: skip
 
 BUG_HINT = "this is a bug of ours; SPARKMIRROR_TRACEBACK=1 shows where"
@@ -39,6 +43,8 @@ app.command()(run)
 app.command()(plan)
 app.command(cls=InspectCommand, context_settings={"help_option_names": ["-h", "--help"]})(inspect)
 app.command()(demo)
+app.command(cls=DoctorCommand)(doctor)
+app.command("why", cls=WhyCommand)(why_command)
 app.add_typer(offsets, name="offsets")
 
 

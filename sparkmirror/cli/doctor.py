@@ -1,0 +1,97 @@
+"""sparkmirror doctor FILE: what is wrong with the flows of a file, and what mends it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+
+from sparkmirror.cli.findings_view import UsageIsOne, print_lines, report_lines, report_value
+from sparkmirror.cli.run import FILE_HELP
+from sparkmirror.cli.text import printable
+from sparkmirror.config import load
+from sparkmirror.errors import ConfigError
+from sparkmirror.tools.doctor import RULES, Examination, GatherOptions, examine, explain, rule_ids, wanted_ids
+
+__all__ = ["DoctorCommand", "complain", "doctor"]
+
+USAGE = 1
+ONLY_HELP = "Only these ids: D6, C01 …; repeat it, or separate them by commas."
+SKIP_HELP = "All but these ids."
+EXPLAIN_HELP = "The rule of an id; with FILE also its findings and everything they rest on."
+BASELINE_HELP = "Keep this look in a file, and compare with the earlier ones in it."
+WAIT_HELP = "Seconds between two looks at a flow that moves; 0 for one look."
+READS_HELP = "Read no records of topics."
+REDELIVERY = "--no-record-reads"
+
+
+class DoctorCommand(UsageIsOne):
+    """Wrong usage is status 1."""
+
+
+def doctor(
+    file: Annotated[str | None, typer.Argument(help=FILE_HELP, metavar="FILE")] = None,
+    flow: Annotated[list[str] | None, typer.Option(help="Only this flow; may be repeated.", metavar="A->B")] = None,
+    only: Annotated[list[str] | None, typer.Option(help=ONLY_HELP, metavar="IDS")] = None,
+    skip: Annotated[list[str] | None, typer.Option(help=SKIP_HELP, metavar="IDS")] = None,
+    explain_id: Annotated[str | None, typer.Option("--explain", help=EXPLAIN_HELP, metavar="ID")] = None,
+    baseline: Annotated[str | None, typer.Option(help=BASELINE_HELP, metavar="PATH")] = None,
+    wait: Annotated[float, typer.Option(help=WAIT_HELP, metavar="SECONDS", min=0.0, max=3600.0)] = 3.0,
+    no_record_reads: Annotated[bool, typer.Option(REDELIVERY, help=READS_HELP)] = False,
+    is_json: Annotated[bool, typer.Option("--json", help="JSON with a schema number.")] = False,
+) -> None:
+    """Say what is wrong with the flows of FILE, worst first, with the command that mends it. Changes nothing.
+
+    Works while flows run, on those of sparkmirror and of MirrorMaker 2; needs no Spark. docs/doctor.md lists every id.
+
+    Status: 0 nothing wrong; 1 usage or configuration; 2 a question could not be answered; 3 warnings; 4 errors.
+    """
+    chosen = _ids(only, "--only"), _ids(skip, "--skip")
+    explained = _ids([explain_id], "--explain") if explain_id is not None else []
+    if explained:
+        for line in explain(RULES[explained[0]]):
+            print(line)
+        if file is None:
+            return
+        print()
+    if file is None:
+        complain("give the properties file of the flows", USAGE)
+    wanted = Examination(
+        flows=flow,
+        ids=wanted_ids([*chosen[0], *explained], chosen[1]),
+        baseline=baseline,
+        wait_s=wait,
+        gather=GatherOptions(records=not no_record_reads, proofs=not no_record_reads),
+    )
+    try:
+        report = examine(load(file), wanted)
+    except ConfigError as error:
+        complain(str(error), USAGE)
+    if is_json:
+        print(json.dumps(report_value(report), indent=2))
+    else:
+        print_lines(report_lines(report, facts_of=explained[0] if explained else ""), Console())
+    sys.stdout.flush()
+    sys.exit(report.status)
+
+
+def _ids(words: Sequence[str] | None, option: str) -> list[str]:
+    found: list[str] = []
+    for word in words or ():
+        try:
+            found += rule_ids(word)
+        except ValueError as error:
+            known = ", ".join(RULES)
+            complain(f"{option}: expected one of {known}, found {error}", USAGE)
+    return found
+
+
+def complain(message: str, status: int) -> NoReturn:
+    """Ends with what is wrong, on stderr."""
+    for number, line in enumerate(message.split("\n")):
+        print(f"{'  ' if number else 'sparkmirror: '}{printable(line.strip())}", file=sys.stderr)
+    sys.exit(status)

@@ -1,0 +1,276 @@
+"""Findings for people and for programs: causes worst first, each with its rows, what to do and the command."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any, NoReturn
+
+from rich.console import Console
+from rich.text import Text
+from typer._click.core import Context
+from typer._click.exceptions import UsageError
+from typer.core import TyperCommand
+
+from sparkmirror.cli.text import amount, printable
+from sparkmirror.tools.doctor import RULES, Fact, Finding, FlowReport, Open, Report, Severity
+
+__all__ = [
+    "SCHEMA",
+    "Line",
+    "UsageIsOne",
+    "finding_value",
+    "open_value",
+    "print_lines",
+    "report_lines",
+    "report_value",
+    "told_facts",
+]
+
+SCHEMA = 1  # of the JSON; raised when a field changes its meaning or goes away, not when one comes
+ROWS_MAX = 4  # of one cause; all are in the JSON
+LABELS = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.INFORMATION: "INFO"}
+STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFORMATION: "cyan"}
+INDENT = " " * 9
+_STATES = {
+    "running": "running", "released": "stopped in order", "dead": "dead", "silent": "no sign of life", "never": "never run",
+    "unknown": "not known who runs it",
+}  # fmt: skip
+_PROGRAMS = {"sparkmirror": "sparkmirror", "mm2": "MirrorMaker 2", "": ""}
+
+Line = list[tuple[str, str]]  # words and their styles
+
+
+class UsageIsOne(TyperCommand):
+    """A command whose wrong usage ends with status 1: 2 means that a question stayed open."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> Context:
+        """As it is, but for the status."""
+        try:
+            return super().make_context(*arguments, **options)
+        except UsageError as error:
+            _raise_as_one(error)
+
+
+def _raise_as_one(error: UsageError) -> NoReturn:
+    error.exit_code = 1
+    raise error
+
+
+# --- for people ------------------------------------------------------------------------------------------------
+
+
+def print_lines(lines: Iterator[Line], console: Console) -> None:
+    """Lines in the width of the terminal; elsewhere as they are."""
+    width = console.width if console.is_terminal else None
+    for line in lines:
+        for part in _wrapped(line, width):
+            text = Text()
+            for words, style in part:
+                text.append(words, style=style)
+            console.print(text, soft_wrap=True, highlight=False)
+
+
+def _wrapped(line: Line, width: int | None) -> Iterator[Line]:
+    """Plain lines are folded with their indent; coloured ones are short."""
+    if width is None or len(line) != 1:
+        yield line
+        return
+    words, style = line[0]
+    if words.lstrip().startswith("$ "):
+        yield line  # a command must stay one line, or it cannot be copied
+        return
+    indent = " " * (len(words) - len(words.lstrip()))
+    for part in textwrap.wrap(words, max(width, 40), subsequent_indent=indent, drop_whitespace=True) or [""]:
+        yield [(part if part.startswith(indent) else indent + part.lstrip(), style)]
+
+
+def report_lines(report: Report, *, facts_of: str = "") -> Iterator[Line]:
+    """The whole report; findings of the id `facts_of` with everything they rest on."""
+    for warning in report.warnings:
+        yield [("warning: ", "yellow"), (printable(warning), "")]
+    for flow in report.flows:
+        yield from _flow_lines(flow)
+    for cause in _causes(report.findings):
+        yield [("", "")]
+        yield from _cause_lines(cause, is_whole=bool(facts_of), names_flow=len(report.flows) > 1)
+    yield from _open_lines(report.opens)
+    yield [("", "")]
+    yield _sum_line(report)
+
+
+def _flow_lines(report: FlowReport) -> Iterator[Line]:
+    facts, runner = report.facts, report.facts.runner
+    program = _PROGRAMS[runner.program]
+    version = ".".join(map(str, facts.mm2_version)) if runner.program == "mm2" else ""
+    who = " ".join(word for word in (program, version) if word)
+    state = _STATES[runner.state] if runner.program or runner.state != "never" else "nobody has run it"
+    topics = sum(decision.replicated for decision in facts.decisions)
+    style = "green" if runner.is_running else "yellow"
+    head = f"  {who} " if who else "  "
+    yield [(printable(facts.name), "bold"), (head, ""), (state, style), (f"  lag {amount(report.lag)}", "")]
+    counts = report.group_counts()
+    words = [f"{amount(topics)} topics, {amount(len(facts.copies))} partitions"]
+    if facts.groups:
+        proven = ", ".join(f"{count} {verdict}" for verdict, count in reversed(counts.items()))
+        words.append(f"{amount(len(facts.groups))} groups" + (f" ({proven})" if proven else ""))
+    for cluster in (facts.source, facts.target):
+        brokers = len(cluster.view.brokers) if cluster.view is not None else 0
+        release = ", ".join(sorted(set(cluster.versions.values())))
+        known = f"{brokers} brokers of Kafka {release}" if brokers != 1 else f"one broker of Kafka {release}"
+        words.append(f"{cluster.alias} {known}" if cluster.view is not None else f"{cluster.alias} does not answer")
+    yield [(printable("  " + "; ".join(words)), "dim")]
+
+
+def _causes(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Findings with the same cause together; the order of the first of each."""
+    found: dict[tuple[object, ...], list[Finding]] = {}
+    for finding in findings:
+        key = (finding.flow, finding.id, finding.severity, finding.certainty, finding.cause)
+        found.setdefault(key, []).append(finding)
+    return list(found.values())
+
+
+def _cause_lines(cause: Sequence[Finding], *, is_whole: bool, names_flow: bool) -> Iterator[Line]:
+    first = cause[0]
+    head: Line = [
+        (f"{LABELS[first.severity]:<8} ", STYLES[first.severity]),
+        (f"{first.id} ", "bold"),
+        (printable(first.cause), "bold"),
+        (f"  {first.certainty.value}", "dim"),
+    ]
+    if names_flow:
+        head.append((f"  {printable(first.flow)}", "dim"))
+    if len(cause) > 1:
+        head.append((f"  {amount(len(cause))} times", "dim"))
+    yield head
+    shown = cause if is_whole else cause[:ROWS_MAX]
+    for finding in shown:
+        yield [(f"{INDENT}{printable(finding.message)}", "")]
+        if is_whole:
+            yield from told_facts(finding.facts)
+    if len(cause) > len(shown):
+        yield [(f"{INDENT}and {amount(len(cause) - len(shown))} more (--json has all)", "dim")]
+    if first.mend:
+        yield [(f"{INDENT}→ {printable(first.mend)}", "")]
+    for command in dict.fromkeys(finding.command for finding in shown if finding.command):
+        yield [(f"{INDENT}  $ {printable(command)}" if command.startswith(("sparkmirror", "kafka-")) else
+                f"{INDENT}  {printable(command)}", "cyan")]  # fmt: skip
+
+
+def told_facts(facts: Sequence[Fact]) -> Iterator[Line]:
+    """What a finding rests on, with the time."""
+    for fact in facts:
+        when = "" if fact.time_ms is None else f"  {clock(fact.time_ms)}"
+        value = f": {fact.value}" if fact.value else ""
+        yield [(f"{INDENT}  {printable(fact.name)}{printable(value)}{when}", "dim")]
+
+
+def clock(time_ms: int) -> str:
+    """A time of the day, UTC; with the date if it is not of the last day."""
+    try:
+        at = time.gmtime(time_ms / 1000)
+    except (OverflowError, ValueError, OSError):
+        return f"{time_ms} ms"
+    is_near = abs(time.time() - time_ms / 1000) < 43_200
+    return time.strftime("%H:%M:%S UTC" if is_near else "%Y-%m-%d %H:%M:%S UTC", at)
+
+
+def _open_lines(opens: Sequence[Open]) -> Iterator[Line]:
+    """Questions that stayed open, one line for each reason."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for question in opens:
+        reasons.setdefault((question.reason.partition(": ")[2] or question.reason, question.needs), []).append(question.id)
+    if reasons:
+        yield [("", "")]
+        yield [("not answered", "bold yellow")]
+    for (reason, needs), ids in reasons.items():
+        told = ", ".join(dict.fromkeys(name for name in ids if name != "V1"))
+        yield [(f"{INDENT}{printable(reason)}" + (f"; needs {printable(needs)}" if needs else "")
+                + (f"  ({told})" if told else ""), "")]  # fmt: skip
+
+
+def _sum_line(report: Report) -> Line:
+    found = [finding.severity for finding in report.findings]
+    counts = [(found.count(severity), word) for severity, word in (
+        (Severity.ERROR, "error"), (Severity.WARNING, "warning"), (Severity.INFORMATION, "remark"))]  # fmt: skip
+    words = ", ".join(f"{amount(count)} {word}{'' if count == 1 else 's'}" for count, word in counts)
+    style = STYLES[Severity.ERROR] if counts[0][0] else STYLES[Severity.WARNING] if counts[1][0] or report.opens else "green"
+    rest = f", {amount(len(report.opens))} not answered" if report.opens else ""
+    seconds = (report.ended_ms - report.began_ms) / 1000
+    return [(words + rest, style), (f"  read {clock(report.began_ms)}, in {seconds:.1f} s", "dim")]
+
+
+# --- for programs ----------------------------------------------------------------------------------------------
+
+
+def report_value(report: Report) -> dict[str, Any]:
+    """The report as JSON values."""
+    return {
+        "schema": SCHEMA,
+        "path": report.path,
+        "warnings": list(report.warnings),
+        "began_ms": report.began_ms,
+        "ended_ms": report.ended_ms,
+        "status": report.status,
+        "flows": [_flow_value(flow) for flow in report.flows],
+    }
+
+
+def _flow_value(report: FlowReport) -> dict[str, Any]:
+    facts = report.facts
+    clusters = {
+        side: {
+            "alias": cluster.alias,
+            "reached": cluster.view is not None,
+            "brokers": len(cluster.view.brokers) if cluster.view is not None else None,
+            "releases": sorted(set(cluster.versions.values())),
+            "clock_skew_ms": cluster.skew_ms,
+        }
+        for side, cluster in (("source", facts.source), ("target", facts.target))
+    }
+    return {
+        "flow": facts.name,
+        "runner": {"program": facts.runner.program, "state": facts.runner.state, "who": facts.runner.who},
+        "mm2_version": ".".join(map(str, facts.mm2_version)),
+        "clusters": clusters,
+        "topics": sum(decision.replicated for decision in facts.decisions),
+        "partitions": len(facts.copies),
+        "lag": report.lag,
+        "groups": len(facts.groups),
+        "groups_by_proof": report.group_counts(),
+        "findings": [finding_value(finding) for finding in report.findings],
+        "open": [open_value(question) for question in report.opens],
+    }
+
+
+def finding_value(finding: Finding) -> dict[str, Any]:
+    """A finding as JSON values, with its rule."""
+    rule = RULES[finding.id]
+    return {
+        "id": finding.id,
+        "title": rule.title,
+        "severity": finding.severity.value,
+        "certainty": finding.certainty.value,
+        "flow": finding.flow,
+        "subject": asdict(finding.subject),
+        "cause": finding.cause,
+        "message": finding.message,
+        "facts": [asdict(fact) for fact in finding.facts],
+        "rule": rule.decides,
+        "mend": finding.mend,
+        "command": finding.command,
+    }
+
+
+def open_value(question: Open) -> dict[str, Any]:
+    """An open question as JSON values."""
+    return {
+        "id": question.id,
+        "flow": question.flow,
+        "subject": asdict(question.subject),
+        "reason": question.reason,
+        "needs": question.needs,
+    }

@@ -1,0 +1,117 @@
+"""sparkmirror why FILE TOPIC|TOPIC:PARTITION|GROUP: why something is not copied or not synced, in sentences."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from sparkmirror.cli.doctor import READS_HELP, REDELIVERY, USAGE, WAIT_HELP, complain
+from sparkmirror.cli.findings_view import SCHEMA, Line, UsageIsOne, finding_value, open_value, print_lines, told_facts
+from sparkmirror.cli.run import FILE_HELP
+from sparkmirror.cli.text import printable
+from sparkmirror.config import load
+from sparkmirror.errors import ConfigError
+from sparkmirror.tools.doctor import Answer, Examination, Finding, GatherOptions, Report, Severity, examine, why
+
+__all__ = ["WhyCommand", "why_command"]
+
+SUBJECT_HELP = "A topic by its name on either side, a partition of it (TOPIC:0), or a group."
+FINE, INCOMPLETE, WARNINGS, ERRORS = 0, 2, 3, 4
+MARKS = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("?", "yellow")}
+
+
+class WhyCommand(UsageIsOne):
+    """Wrong usage is status 1."""
+
+
+def why_command(
+    file: Annotated[str, typer.Argument(help=FILE_HELP, metavar="FILE")],
+    subject: Annotated[str, typer.Argument(help=SUBJECT_HELP, metavar="TOPIC|TOPIC:PARTITION|GROUP")],
+    flow: Annotated[list[str] | None, typer.Option(help="Only this flow; may be repeated.", metavar="A->B")] = None,
+    wait: Annotated[float, typer.Option(help=WAIT_HELP, metavar="SECONDS", min=0.0, max=3600.0)] = 3.0,
+    no_record_reads: Annotated[bool, typer.Option(REDELIVERY, help=READS_HELP)] = False,
+    is_json: Annotated[bool, typer.Option("--json", help="JSON with a schema number.")] = False,
+) -> None:
+    """Say why a topic, a partition or a group is not where it should be: question by question, to the first certain cause.
+
+    Status: 0 it is fine; 1 usage or configuration; 2 a question could not be answered; 3 a warning; 4 an error.
+    """
+    options = GatherOptions(records=not no_record_reads, proofs=not no_record_reads)
+    try:
+        report = examine(load(file), Examination(flows=flow, wait_s=wait, gather=options))
+    except ConfigError as error:
+        complain(str(error), USAGE)
+    answers = _answers(report, subject)
+    if is_json:
+        print(json.dumps({"schema": SCHEMA, "subject": subject, "answers": [_value(a) for a in answers],
+                          "open": [open_value(o) for o in report.opens], "status": _status(answers)}, indent=2))  # fmt: skip
+    else:
+        print_lines(_lines(answers), Console())
+    sys.stdout.flush()
+    sys.exit(_status(answers))
+
+
+def _answers(report: Report, subject: str) -> list[Answer]:
+    """Of every flow that knows the subject; of all of them if none does."""
+    found = [answer for flow in report.flows for answer in why(flow, subject)]
+    known = [answer for answer in found if answer.steps[0].question != "is it there?"]
+    return known or found
+
+
+def _status(answers: Sequence[Answer]) -> int:
+    severities = {answer.cause.severity for answer in answers if answer.cause is not None}
+    if Severity.ERROR in severities:
+        return ERRORS
+    if not all(answer.is_complete for answer in answers):
+        return INCOMPLETE
+    return WARNINGS if Severity.WARNING in severities else FINE
+
+
+def _lines(answers: Sequence[Answer]) -> Iterator[Line]:
+    for number, answer in enumerate(answers):
+        if number:
+            yield [("", "")]
+        yield [(printable(answer.subject), "bold"), (f"  {printable(answer.flow)}", "dim")]
+        for step in answer.steps:
+            mark, style = MARKS[step.is_good]
+            yield [(f"  {mark} ", style), (f"{step.question} ", ""), (printable(step.answer), "" if step.is_good else style)]
+        yield [("", "")]
+        yield [(f"{printable(_sentence(answer))}", "bold")]
+        if answer.cause is not None:
+            yield from _cause_lines(answer.cause)
+        if answer.also:
+            yield [("also:", "bold")]
+            for finding in answer.also:
+                yield [(f"  {finding.id} ({finding.certainty.value}) {printable(finding.message)}", "")]
+
+
+def _sentence(answer: Answer) -> str:
+    if answer.cause is None:
+        return f"{answer.conclusion}."
+    sure = {"proven": "Certain", "likely": "Likely", "possible": "Possible"}[answer.cause.certainty.value]
+    return f"{sure}: {answer.cause.message} ({answer.cause.id})."
+
+
+def _cause_lines(cause: Finding) -> Iterator[Line]:
+    yield from told_facts(cause.facts)
+    if cause.mend:
+        yield [(f"  → {printable(cause.mend)}", "")]
+    if cause.command:
+        yield [(f"    $ {printable(cause.command)}", "cyan")]
+
+
+def _value(answer: Answer) -> dict[str, Any]:
+    return {
+        "flow": answer.flow,
+        "subject": answer.subject,
+        "steps": [{"question": s.question, "answer": s.answer, "good": s.is_good} for s in answer.steps],
+        "conclusion": answer.conclusion,
+        "complete": answer.is_complete,
+        "cause": None if answer.cause is None else finding_value(answer.cause),
+        "also": [finding_value(finding) for finding in answer.also],
+    }

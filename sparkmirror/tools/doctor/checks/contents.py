@@ -1,0 +1,82 @@
+"""Records on the target that should not be there: twice (C22), or by somebody else (C24)."""
+
+from __future__ import annotations
+
+from sparkmirror.errors import TargetHasStranger
+from sparkmirror.tools.doctor.facts import LIKELY, PROVEN, WARNING, Facts, Part
+from sparkmirror.tools.doctor.findings import Fact, Rule, Verdicts
+from sparkmirror.tools.doctor.telling import counted, finding
+
+__all__ = ["RULES"]
+
+
+def _twice(facts: Facts) -> Verdicts:
+    for copy in facts.copies.values():
+        tail = facts.reads.tails.get(copy.partition)
+        if tail is not None and tail.repeated:
+            yield finding(
+                facts, "C22", WARNING, PROVEN, copy.subject,
+                cause="records that lie twice on the target",
+                message=f"{copy.remote}: {counted(tail.repeated, 'record')} from offset {tail.first} on lie there twice, as "
+                        "after a mirror was killed or a position was reset",
+                evidence=copy.facts(Fact("records read", f"{tail.repeated} that the source holds once")),
+                mend="nothing to mend on the target; sparkmirror and MirrorMaker 2 with exactly-once support do not double",
+            )  # fmt: skip
+        elif copy.rewind is not None and not facts.is_ours:
+            before, after = copy.rewind
+            ends = copy.source_ends
+            if ends is None or before.upstream >= ends[1]:
+                continue  # D6
+            yield finding(
+                facts, "C22", WARNING, LIKELY, copy.subject,
+                cause="the copy went back",
+                message=f"{copy.remote}: the copy went back from upstream offset {before.upstream} to {after.upstream}: "
+                        f"about {counted(before.upstream - after.upstream + 1, 'record')} from downstream offset "
+                        f"{after.downstream} on lie there twice",
+                evidence=copy.facts(Fact("offset syncs", f"{before.upstream}, then {after.upstream}", after.time_ms)),
+                mend="nothing to mend on the target; stop MirrorMaker 2 in order instead of killing it",
+            )  # fmt: skip
+
+
+def _foreign(facts: Facts) -> Verdicts:
+    for copy in facts.copies.values():
+        tail, stop = facts.reads.tails.get(copy.partition), copy.stop
+        is_told = stop is not None and stop.code == TargetHasStranger.code
+        if not is_told and (tail is None or not tail.foreign):
+            continue
+        what = stop.reason if is_told and stop is not None else (
+            f"{counted(tail.foreign, 'record')} from offset {tail.first} on are not on the "
+            "source" if tail is not None else ""
+        )  # fmt: skip
+        yield finding(
+            facts, "C24", WARNING, PROVEN, copy.subject,
+            cause="somebody else writes to the mirrored topic",
+            message=f"{copy.remote}: {what}",
+            evidence=copy.facts(),
+            mend="find and stop the other writer (take its WRITE right away)"
+                 + (", then go on behind what it wrote" if facts.is_ours else ""),
+            command=facts.command("offsets skip", copy.subject) if facts.is_ours else "",
+        )  # fmt: skip
+
+
+RULES = (
+    Rule(
+        "C22", "duplicates on the target", "W",
+        means="Records lie twice on the target: MirrorMaker 2 was killed and went on from an older position, or a position "
+              "was reset.",
+        decides="Offset syncs that went back (likely); or, while the flow rests, more records behind the newest sync than "
+                "the source has, which are read and found on the source (proven).",
+        needs="Read on offset syncs; Read on both topics",
+        mend="Nothing on the target. Stop in order, or use exactly-once support.",
+        check=_twice, parts=(Part.SYNCS, Part.SOURCE_ENDS, Part.TARGET_ENDS),
+    ),
+    Rule(
+        "C24", "foreign writes on the target", "W",
+        means="Somebody else produces to the mirrored topic: offsets shift, and translated positions become wrong.",
+        decides="sparkmirror sees it in the target's log and stops the partition. For MirrorMaker 2: while the flow rests, "
+                "records at the target's end are read that the source does not hold.",
+        needs="Read on both topics, or on the ledger",
+        mend="Stop the other writer; `offsets skip` goes on behind what it wrote (sparkmirror).",
+        check=_foreign, parts=(Part.SOURCE_ENDS, Part.TARGET_ENDS),
+    ),
+)  # fmt: skip

@@ -1,0 +1,168 @@
+"""The surroundings: versions (V2), rights (V3), clocks (V4), certificates (V5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparkmirror.tools.doctor.facts import ERROR, PROVEN, WARNING, ClusterFacts, Facts, Part
+from sparkmirror.tools.doctor.findings import Fact, Rule, Severity, Subject, Verdicts
+from sparkmirror.tools.doctor.telling import counted, finding, lasting, moment
+
+__all__ = ["RULES", "wanted_rights"]
+
+CERTIFICATE_DAYS = 30
+SKEW_MS_MAX = 30_000  # heartbeats and ages are judged to the minute
+DAY_MS = 86_400_000
+NAMED_MAX = 3
+
+
+def _versions(facts: Facts) -> Verdicts:
+    for cluster in (facts.source, facts.target):
+        for node, lacks in sorted(cluster.too_old.items()):
+            yield finding(
+                facts, "V2", ERROR, PROVEN, Subject(cluster=cluster.alias),
+                cause="a broker is too old",
+                message=f"broker {node} of {cluster.alias} lacks {lacks}: sparkmirror needs Kafka 2.8 or newer",
+                evidence=(Fact(f"broker {node}", cluster.versions.get(node, "unknown"), cluster.read_ms),),
+                mend="update the broker",
+            )  # fmt: skip
+        found = sorted(set(cluster.versions.values()))
+        if len(found) > 1:
+            yield finding(
+                facts, "V2", WARNING, PROVEN, Subject(cluster=cluster.alias),
+                cause="brokers of different releases",
+                message=f"the brokers of {cluster.alias} are of different releases: {', '.join(found)}",
+                evidence=tuple(Fact(f"broker {n}", v, cluster.read_ms) for n, v in sorted(cluster.versions.items())),
+                mend="finish the update; until then the older ones decide what can be asked",
+            )  # fmt: skip
+
+
+# --- rights ----------------------------------------------------------------------------------------------------
+
+
+def wanted_rights(facts: Facts) -> Iterator[tuple[ClusterFacts, str, str, tuple[str, ...]]]:
+    """What the mirror needs on each existing topic: cluster, role, topic, operations. As docs/security.md has it."""
+    for decision in facts.decisions:
+        if decision.replicated:
+            yield facts.source, "source topic", decision.topic, ("READ", "DESCRIBE_CONFIGS")
+            if facts.target.has(decision.remote):
+                reads = ("READ",) if facts.is_ours else ()
+                yield facts.target, "remote topic", decision.remote, (*reads, "WRITE", "ALTER", "ALTER_CONFIGS")
+    for topic in facts.internal_topics:
+        if topic.is_wanted and topic.found_partitions is not None:
+            cluster = facts.source if topic.cluster == facts.source.alias else facts.target
+            yield cluster, "internal topic", topic.name, ("WRITE",) if topic.what == "heartbeats" else ("READ", "WRITE")
+
+
+def _rights(facts: Facts) -> Verdicts:
+    lacking: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for cluster, role, topic, operations in wanted_rights(facts):
+        held = cluster.topic_rights.get(topic)
+        missing = tuple(o for o in operations if held is not None and o not in held and "ALL" not in held)
+        if missing:
+            lacking.setdefault((cluster.alias, role, missing), []).append(topic)
+    for (alias, role, missing), topics in lacking.items():
+        cluster = facts.source if alias == facts.source.alias else facts.target
+        words = ", ".join(name.title().replace("_", "") for name in missing)
+        named = ", ".join(topics[:NAMED_MAX]) + (f" and {len(topics) - NAMED_MAX} more" if len(topics) > NAMED_MAX else "")
+        is_needed = bool({"READ", "WRITE"} & set(missing))
+        yield finding(
+            facts, "V3", ERROR if is_needed else WARNING, PROVEN,
+            Subject(topics[0], cluster=alias) if role == "source topic" else Subject(cluster=alias),
+            cause=f"{words} is missing on a {role}",
+            message=f"{cluster.user or 'the user of this file'} lacks {words} on {counted(len(topics), role)} of {alias}: "
+                    f"{named}",
+            evidence=(Fact("our rights", f"without {words}", cluster.read_ms),),
+            mend=f"grant {words} on {named} (docs/security.md has the whole table)",
+        )  # fmt: skip
+    yield from _cluster_rights(facts)
+
+
+def _cluster_rights(facts: Facts) -> Verdicts:
+    if not facts.flow.sync_topic_acls_enabled or facts.source.acls is None:
+        return  # without an authorizer on the source there are no rights to copy
+    for cluster, operations in ((facts.source, ("DESCRIBE",)), (facts.target, ("DESCRIBE", "ALTER"))):
+        missing = [o for o in operations if cluster.cluster_rights is not None and o not in cluster.cluster_rights]
+        if missing:
+            words = ", ".join(name.title() for name in missing)
+            yield finding(
+                facts, "V3", WARNING, PROVEN, Subject(cluster=cluster.alias),
+                cause=f"{words} on the cluster is missing",
+                message=f"{cluster.user or 'the user of this file'} lacks {words} on cluster {cluster.alias}: rights of "
+                        "topics are not copied",
+                evidence=(Fact("our rights on the cluster", f"without {words}", cluster.read_ms),),
+                mend=f"grant {words} on the cluster, or write sync.topic.acls.enabled = false",
+            )  # fmt: skip
+
+
+# --- clocks and certificates -----------------------------------------------------------------------------------
+
+
+def _clocks(facts: Facts) -> Verdicts:
+    for cluster in (facts.source, facts.target):
+        if cluster.skew_ms is not None and abs(cluster.skew_ms) > SKEW_MS_MAX:
+            side = "ahead of" if cluster.skew_ms > 0 else "behind"
+            yield finding(
+                facts, "V4", WARNING, PROVEN, Subject(cluster=cluster.alias),
+                cause="clocks differ",
+                message=f"the clock of {cluster.alias} is {lasting(abs(cluster.skew_ms) / 1000)} {side} ours: ages of "
+                        "heartbeats and limits of timestamps are judged wrongly",
+                evidence=(Fact("difference of clocks", f"{cluster.skew_ms / 1000:.1f} s", cluster.read_ms),),
+                mend="let both machines keep time by NTP",
+            )  # fmt: skip
+
+
+def _certificates(facts: Facts) -> Verdicts:
+    for cluster in (facts.source, facts.target):
+        for certificate in cluster.certificates:
+            left_ms = certificate.ends_ms - facts.now_ms
+            if left_ms > CERTIFICATE_DAYS * DAY_MS:
+                continue
+            severity: Severity = ERROR if left_ms <= 0 else WARNING
+            when = "expired" if left_ms <= 0 else f"expires in {lasting(left_ms / 1000)}"
+            yield finding(
+                facts, "V5", severity, PROVEN, Subject(cluster=cluster.alias),
+                cause=f"a certificate {'has expired' if left_ms <= 0 else 'expires soon'}",
+                message=f"cluster {cluster.alias}: {certificate.whose} ({certificate.where}) {when}, on "
+                        f"{moment(certificate.ends_ms)}",
+                evidence=(Fact("valid until", moment(certificate.ends_ms), cluster.read_ms),),
+                mend="replace it; sparkmirror reads files again when they change, MirrorMaker 2 must be restarted",
+            )  # fmt: skip
+
+
+RULES = (
+    Rule(
+        "V1", "cluster does not answer", "",
+        means="A question could not be asked. What is known is printed, and the status is 2.",
+        decides="Every request that fails is told with the checks that stay open because of it.",
+        needs="a broker that answers", mend="Check bootstrap.servers, the network and the login.",
+    ),
+    Rule(
+        "V2", "versions", "E W",
+        means="A broker is older than Kafka 2.8, or the brokers of a cluster are of different releases.",
+        decides="The protocol versions that each broker offers.",
+        needs="nothing", mend="Update.", check=_versions, parts=(Part.SOURCE_BROKERS, Part.TARGET_BROKERS),
+    ),
+    Rule(
+        "V3", "rights", "E W",
+        means="The user of the file lacks a right that the mirror needs, by the table of docs/security.md.",
+        decides="The brokers' own answer about what this user may do on each topic and on the cluster. Rights on groups "
+                "and on the transactional id are not asked for: Kafka does not tell them without using them.",
+        needs="Describe on the topics",
+        mend="Grant what is named.", check=_rights, parts=(Part.SOURCE_RIGHTS, Part.TARGET_RIGHTS),
+    ),
+    Rule(
+        "V4", "clocks", "W",
+        means="The controller's clock and ours differ by more than 30 s.",
+        decides="The time that the leader of the controllers gives for itself (KRaft), against ours, within the time that "
+                "the question took. Brokers with ZooKeeper do not tell.",
+        needs="Describe on the cluster", mend="NTP.", check=_clocks, parts=(Part.SOURCE_CLOCK, Part.TARGET_CLOCK),
+    ),
+    Rule(
+        "V5", "certificates", "E W",
+        means="A certificate that a connection rests on has expired or does so within 30 days: each broker's, ours, and "
+              "those of the authorities that we trust.",
+        decides="The dates in the certificates.",
+        needs="nothing", mend="Replace it.", check=_certificates, parts=(Part.SOURCE, Part.TARGET),
+    ),
+)  # fmt: skip

@@ -1,0 +1,125 @@
+"""The mirror's own topics: their form (C18), what should not be in them (C23, V6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparkmirror.tools.doctor.facts import ERROR, INFORMATION, PROVEN, WARNING, Facts, InternalTopic, Part
+from sparkmirror.tools.doctor.findings import Fact, Rule, Severity, Subject, Verdicts
+from sparkmirror.tools.doctor.telling import alter_topic, finding
+
+__all__ = ["RULES"]
+
+
+def _form(facts: Facts) -> Verdicts:
+    for topic in facts.internal_topics:
+        if topic.found_partitions is None:
+            continue
+        cluster = facts.source if topic.cluster == facts.source.alias else facts.target
+        for severity, what, why, mend, command in _wrong(topic):
+            yield finding(
+                facts, "C18", severity, PROVEN, Subject(cluster=topic.cluster),
+                cause=f"{topic.name}: {what}",
+                message=f"{topic.name} on {topic.cluster} {what}: {why}",
+                evidence=(Fact(topic.name, what, cluster.read_ms),),
+                mend=mend, command=alter_topic(cluster, topic.name, command) if command else "",
+            )  # fmt: skip
+
+
+def _wrong(topic: InternalTopic) -> Iterator[tuple[Severity, str, str, str, str]]:
+    if topic.policy is not None and topic.policy != "compact":
+        yield (
+            ERROR, f"has cleanup.policy={topic.policy}", f"{topic.what} will be lost when they grow old",
+            "set it to compact", "cleanup.policy=compact",
+        )  # fmt: skip
+    if topic.partitions is not None and topic.found_partitions not in (None, topic.partitions):
+        yield (
+            ERROR, f"has {topic.found_partitions} partitions, expected {topic.partitions}",
+            "readers look at the first one only", "stop the flow, delete the topic, and let the mirror create it again", "",
+        )  # fmt: skip
+    if topic.found_replicas is not None and 0 < topic.found_replicas < topic.replication_factor:
+        yield (
+            ERROR, f"has {topic.found_replicas} replicas, expected {topic.replication_factor}",
+            "a lost broker would take it along", "raise its replication factor (kafka-reassign-partitions.sh)", "",
+        )  # fmt: skip
+    reachable = topic.in_sync_replicas if topic.in_sync_replicas is not None else topic.found_replicas
+    if topic.min_in_sync is not None and reachable is not None and reachable < topic.min_in_sync:
+        yield (
+            ERROR, f"has min.insync.replicas={topic.min_in_sync} and {reachable} replicas in sync",
+            "nothing can be written to it now", "bring the replicas back, or lower min.insync.replicas",
+            f"min.insync.replicas={reachable}",
+        )  # fmt: skip
+
+
+def _odd_keys(facts: Facts) -> Verdicts:
+    for odd in facts.odd_keys:
+        is_harmless = odd.kind in ("orphan sync", "orphan checkpoint")
+        yield finding(
+            facts, "C23", INFORMATION if is_harmless else WARNING, PROVEN, Subject(odd.topic, None, odd.group),
+            cause=_CAUSES[odd.kind],
+            message=f"{odd.where.topic}: {odd.words}",
+            evidence=(Fact(f"key in partition {odd.where.partition}", odd.key, odd.time_ms),),
+            mend=_MENDS[odd.kind],
+            command=facts.command("offsets reset", Subject(odd.topic)) if odd.kind == "orphan "
+                                                                                      "position" and odd.topic else "",
+        )  # fmt: skip
+
+
+_CAUSES = {
+    "orphan position": "a position of a topic that is no more",
+    "orphan sync": "offset syncs of topics that are no more",
+    "orphan checkpoint": "checkpoints of groups or topics that are no more",
+    "misplaced": "a key in a partition where no writer puts it",
+    "doubled": "a key that lives in two partitions",
+}
+_MENDS = {
+    "orphan position": "take it back before the topic is created again: the copy would begin there and skip what is before",
+    "orphan sync": "", "orphan checkpoint": "",
+    "misplaced": "a reset must be written to that very partition; `sparkmirror offsets` does so",
+    "doubled": "take it back in every partition that holds it; `sparkmirror offsets` does so",
+}  # fmt: skip
+
+
+def _malformed(facts: Facts) -> Verdicts:
+    for bad in facts.malformed:
+        is_tombstone = "tombstone" in bad.words
+        yield finding(
+            facts, "V6", WARNING, PROVEN, Subject(cluster=bad.cluster),
+            cause="a tombstone that MirrorMaker 2 cannot read" if is_tombstone else "a record that is none of its topic's",
+            message=f"{bad.words}",
+            evidence=(Fact("record", bad.words),),
+            mend="MirrorMaker 2's checkpoint task may never finish loading; delete the topic while the flow is stopped"
+                 if is_tombstone else "find who wrote it; it is passed over",
+        )  # fmt: skip
+
+
+RULES = (
+    Rule(
+        "C18", "internal topic has the wrong form", "E",
+        means="A topic that the mirror keeps its state in will lose it, or cannot be written: it was created by hand or by "
+              "auto-creation.",
+        decides="cleanup.policy exactly compact; one partition for ledger, offset syncs, checkpoints and heartbeats; "
+                "replication factor as in the file; enough replicas in sync for min.insync.replicas.",
+        needs="Describe and DescribeConfigs on the internal topics",
+        mend="Change the setting; where the number of partitions is wrong, delete the topic while the flow is stopped.",
+        check=_form, parts=(Part.SOURCE, Part.TARGET),
+    ),
+    Rule(
+        "C23", "orphan state", "W I",
+        means="Keys of topics or groups that are no more, or keys that lie in a partition where a reset would not hold. A "
+              "position of a deleted topic is dangerous: created again, the topic is copied from there on.",
+        decides="Each key is held against the topics and groups that exist, and against the partition that Java's "
+                "partitioner gives it.",
+        needs="Read on the internal topics, Describe on topics and groups",
+        mend="`sparkmirror offsets reset` takes positions back, in the partition where they lie.",
+        check=_odd_keys, parts=(Part.SOURCE, Part.POSITIONS),
+    ),
+    Rule(
+        "V6", "malformed internal record", "W",
+        means="A record in an internal topic is none of its own. It is passed over alone; the finding names its offset.",
+        decides="Every record is read by the topic's own form. A tombstone among offset syncs makes MirrorMaker 2 stumble.",
+        needs="Read on the internal topics",
+        mend="Find who writes there.",
+        check=_malformed,
+    ),
+)  # fmt: skip

@@ -1,0 +1,251 @@
+"""Whether the stored position still means what it meant: D5, D6 (C10), D7 (C11).
+
+The position is read before the ends, so that a log that grows meanwhile can never look as if it had been cut.
+"""
+
+from __future__ import annotations
+
+from sparkmirror.errors import SourceOffsetLost, SourceTopicRecreated, SourceTruncated, TargetTopicRecreated
+from sparkmirror.tools.doctor.facts import (
+    ERROR,
+    INFORMATION,
+    LIKELY,
+    POSSIBLE,
+    PROVEN,
+    WARNING,
+    Copy,
+    Facts,
+    Part,
+)
+from sparkmirror.tools.doctor.findings import Fact, Finding, Rule, Subject, Verdicts
+from sparkmirror.tools.doctor.telling import ago, counted, finding, moment
+
+__all__ = ["RULES"]
+
+MIXED = "old and new records are mixed on the target"
+TOUCHING_MAX = 1  # offsets between position and log start that the marker of a transaction alone explains
+
+
+# --- D6: created again, or cut ---------------------------------------------------------------------------------
+
+
+def _recreated(facts: Facts) -> Verdicts:
+    for copy in facts.copies.values():
+        told = list(_recreated_copy(facts, copy))
+        yield from told[:1]  # the surest comes first
+    yield from _commits_past_end(facts)
+
+
+def _recreated_copy(facts: Facts, copy: Copy) -> Verdicts:
+    topic, partition = copy.partition.topic, copy.partition
+    now = facts.source.topic_id(topic)
+    if copy.stop is not None and copy.stop.code in (SourceTopicRecreated.code, SourceTruncated.code):
+        yield _cut(facts, copy, copy.stop.reason, Fact("ledger", copy.stop.code, copy.stop.time_ms))
+    if copy.source_topic_id and now and copy.source_topic_id != now:
+        fact = Fact("id of the source topic", f"{now}, copied was {copy.source_topic_id}", facts.source.read_ms)
+        yield _cut(facts, copy, "the source topic was deleted and created again: its id is another one", fact)
+    seen = next((s for s in reversed(facts.past) if s.source_ids.get(topic, now) != now), None)
+    if seen is not None and now:
+        fact = Fact("id of the source topic", f"{now}, was {seen.source_ids[topic]} at {moment(seen.time_ms)}")
+        yield _cut(facts, copy, f"the source topic was deleted and created again since {ago(facts, seen.time_ms)} ago", fact)
+    ends = copy.source_ends
+    if ends is not None and copy.next_upstream is not None and copy.next_upstream > ends[1]:
+        yield _cut(
+            facts, copy,
+            f"the copy had come to upstream offset {copy.next_upstream}, the source ends at {ends[1]}: it was created "
+            "again, or cut by an unclean election",
+            Fact("source end", str(ends[1])),
+        )  # fmt: skip
+    if ends is not None and copy.rewind is not None and copy.rewind[0].upstream >= ends[1] and not facts.is_ours:
+        before, after = copy.rewind
+        yield _cut(
+            facts, copy,
+            f"it was copied to upstream offset {before.upstream} and ends at {ends[1]} now: it was created again or cut, "
+            f"and MirrorMaker 2 has begun anew at {after.upstream} by itself; {MIXED}",
+            Fact("offset syncs", f"{before.upstream}, then {after.upstream}", after.time_ms),
+        )  # fmt: skip
+    pair = facts.reads.pairs.get(partition)
+    if pair is not None and pair.outcome == "differs":
+        yield _cut(
+            facts, copy,
+            f"the record at {pair.upstream} on the source is not the one that was copied to {pair.downstream}: the topic "
+            f"was created again and is longer than what was copied; its records before {copy.next_upstream} were skipped",
+            Fact("records compared", f"{pair.upstream} and {pair.downstream} differ"),
+        )  # fmt: skip
+
+
+def _cut(facts: Facts, copy: Copy, why: str, fact: Fact) -> Finding:
+    ends, position = copy.source_ends, copy.next_upstream
+    if facts.is_ours:
+        mend, more = "copy the new topic from its beginning, behind what the target holds", ""
+        effect = "the partition waits for a word" if copy.stop is not None else "sparkmirror stops it"
+    elif fact.name == "offset syncs":
+        effect = "nothing was lost"
+        mend, more = "delete the target topic and reset the position, if the old records are in the way", "--to earliest"
+    elif ends is not None and position is not None and position > ends[1]:
+        effect = f"MirrorMaker 2 begins at the earliest record by itself once its position is out of range; {MIXED}"
+        mend, more = "stop MirrorMaker 2, delete or keep the target topic, and reset the position", "--to earliest"
+    else:
+        effect = f"what the source holds before {position} is skipped without a word"
+        mend, more = "stop MirrorMaker 2 and reset the position, so that everything is copied", "--to earliest"
+    is_certain = fact.name != "source end" or facts.is_ours
+    return finding(
+        facts, "D6", ERROR, PROVEN if is_certain or copy.basis == "mm2" else LIKELY, copy.subject,
+        cause="the source topic is another one than the copied one",
+        message=f"{copy.partition}: {why}; {effect}",
+        evidence=copy.facts(fact), mend=mend, command=facts.command("offsets reset", copy.subject, more),
+    )  # fmt: skip
+
+
+def _commits_past_end(facts: Facts) -> Verdicts:
+    """A client can commit anything, so this alone is only likely; where the copy itself tells, that is told."""
+    for group in facts.groups.values():
+        for partition, offset in group.source.items():
+            copy = facts.copies.get(partition)
+            if copy is None or copy.source_ends is None or offset <= copy.source_ends[1]:
+                continue
+            yield finding(
+                facts, "D6", WARNING, LIKELY, Subject(partition.topic, partition.partition, group.name),
+                cause="a group's position lies past the end of the source",
+                message=f"group {group.name} has committed {offset} of {partition}, which ends at {copy.source_ends[1]}: "
+                        "the topic was created again or cut, and the group will be reset by its own policy",
+                evidence=copy.facts(Fact(f"commit of {group.name}", str(offset))),
+                mend="reset the group on the source; see what D6 says of the partition itself",
+            )  # fmt: skip
+
+
+def _target_recreated(facts: Facts) -> Verdicts:
+    for copy in facts.copies.values():
+        now = facts.target.topic_id(copy.remote.topic)
+        is_told = copy.stop is not None and copy.stop.code == TargetTopicRecreated.code
+        if is_told or (copy.target_topic_id and now and copy.target_topic_id != now):
+            yield finding(
+                facts, "D5", ERROR, PROVEN, copy.subject,
+                cause="the target topic is another one than the copied one",
+                message=f"{copy.partition}: {copy.remote.topic} was deleted on the target or created again; what was copied "
+                        f"before {copy.next_upstream} is gone there",
+                evidence=copy.facts(Fact("id of the target topic", f"{now or 'none'}, copied to {copy.target_topic_id}")),
+                mend="copy everything that the source holds to the new topic",
+                command=facts.command("offsets reset", copy.subject),
+            )  # fmt: skip
+
+
+# --- D5: resumed at an old position ----------------------------------------------------------------------------
+
+
+def _resumed(facts: Facts) -> Verdicts:
+    yield from _target_recreated(facts)
+    for copy in facts.copies.values():
+        ends, target, first = copy.source_ends, copy.target_ends, facts.reads.firsts.get(copy.partition)
+        if ends is None or target is None or first is None or first <= ends[0]:
+            continue
+        absent = first - ends[0]
+        is_wanted = facts.flow.consumer.get("auto.offset.reset", "earliest") != "earliest"
+        # A target whose log start moved had these records once, as far as anybody can tell.
+        severity, certainty = (INFORMATION, POSSIBLE) if target[0] > 0 or is_wanted else (ERROR, PROVEN)
+        why = (
+            "auto.offset.reset is not earliest" if is_wanted
+            else "retention of the target may explain it" if target[0] > 0
+            else "copying was resumed from a stored position, as after the topic was removed and added again"
+        )  # fmt: skip
+        yield finding(
+            facts, "D5", severity, certainty, copy.subject,
+            cause="the copy does not begin where the source does",
+            message=f"{copy.partition}: the first record of {copy.remote} is the source's {first}; the {absent:,} offsets "
+                    f"from {ends[0]} to {first - 1} are on the source and not on the target ({why})",
+            evidence=copy.facts(Fact("source offset of the target's first record", str(first))),
+            mend="reset the partition to copy them; what is on the target already comes again "
+                 f"({counted(max(target[1] - target[0], 0), 'record')})",
+            command=facts.command("offsets reset", copy.subject),
+        )  # fmt: skip
+
+
+# --- D7: retention was faster ----------------------------------------------------------------------------------
+
+
+def _overtaken(facts: Facts) -> Verdicts:
+    for copy in facts.copies.values():
+        ends, reached = copy.source_ends, copy.reached
+        if copy.stop is not None and copy.stop.code == SourceOffsetLost.code:
+            yield _lost(facts, copy, copy.next_upstream or 0, ends[0] if ends else 0, copy.stop.reason)
+        elif ends is not None and reached is not None and reached < ends[0]:
+            count = ends[0] - reached
+            why = f"the source begins at {ends[0]}, the copy had come to {reached}"
+            if count <= TOUCHING_MAX and not facts.is_ours:
+                continue  # a marker at the end of a transaction is no record, and nobody copies it
+            yield _lost(facts, copy, reached, ends[0], why)
+        for gap in copy.gaps:
+            yield finding(
+                facts, "D7", INFORMATION, PROVEN, copy.subject,
+                cause="offsets that were given up on purpose",
+                message=f"{copy.partition}: offsets {gap.upstream} to {gap.until - 1} were never copied, as accepted "
+                        f"({gap.reason})",
+                evidence=(Fact("ledger", f"gap from {gap.upstream} to {gap.until - 1}", gap.time_ms),),
+            )  # fmt: skip
+        hole = facts.reads.lost.get(copy.partition)
+        if hole is not None:
+            yield finding(
+                facts, "D7", ERROR, LIKELY, copy.subject,
+                cause="the copy has a hole",
+                message=f"{copy.partition}: {counted(hole[1] - hole[0], 'offset')} between {hole[0]} and {hole[1]} are not "
+                        "on the target, and neither compaction nor transactions explain that",
+                evidence=copy.facts(Fact("offset syncs", f"a gap between {hole[0]} and {hole[1]}")),
+                mend="longer retention on the source, more tasks; a reset copies what the source still holds",
+                command=facts.command("offsets reset", copy.subject),
+            )  # fmt: skip
+
+
+def _lost(facts: Facts, copy: Copy, reached: int, begins: int, why: str) -> Finding:
+    count = max(begins - reached, 0)
+    # MirrorMaker 2 flushes its position now and then; what it copied since shows only where a sync lies near.
+    is_sure = facts.is_ours or copy.sync is not None
+    compacts = facts.source.compacts(copy.partition.topic)
+    goes_on = "longer retention, more tasks; MirrorMaker 2 goes on at the log start by itself"
+    mend = "accept the gap" if facts.is_ours else goes_on
+    return finding(
+        facts, "D7", ERROR, PROVEN if is_sure and not compacts else LIKELY, copy.subject,
+        cause="the source deleted records before they were copied",
+        message=f"{copy.partition}: {counted(count, 'offset')} ({reached} to {begins - 1}) expired before they were copied: "
+                f"{why}",
+        evidence=copy.facts(), mend=mend,
+        command=facts.command("offsets skip", copy.subject) if facts.is_ours else "",
+    )  # fmt: skip
+
+
+RULES = (
+    Rule(
+        "D5", "copying was resumed at an old position", "E I",
+        means="The source holds records that were never written to the topic that is on the target now: its copy was "
+              "deleted, or the topic left the flow and came back, and MirrorMaker 2 went on where it had been.",
+        decides="The first record of the target is looked for on the source. It lies behind the source's first record "
+                "although the target's log was never cut: proven. sparkmirror: the ledger's topic ids.",
+        needs="Read on both topics (MirrorMaker 2), Read on the ledger (sparkmirror)",
+        mend="`offsets reset` copies everything again, behind what the target holds.",
+        check=_resumed, parts=(Part.POSITIONS, Part.SOURCE_ENDS, Part.TARGET_ENDS),
+    ),
+    Rule(
+        "D6", "source topic created again or cut", "E W",
+        means="The name is the same, the records are not. Shorter than the position: MirrorMaker 2 starts at the beginning "
+              "by itself and mixes old and new. Longer: it goes on at its position, and what is before that is skipped "
+              "without a word.",
+        decides="Proven by: another topic id than in the ledger or in an earlier look; a position past the source's end; "
+                "the record of the newest offset sync differs on the two sides. A group's commit past the end alone is a "
+                "likely warning, since clients can commit anything.",
+        needs="Describe on both topics, Read on positions, offset syncs or the ledger; for a topic that is longer again, "
+              "Read on both topics",
+        mend="Stop the flow, then `offsets reset`, with the target topic deleted or kept.",
+        check=_recreated, parts=(Part.SOURCE_ENDS,),
+    ),
+    Rule("C10", "source topic created again", "E", means="Told as D6.", decides="", needs="", mend="", same_as="D6"),
+    Rule(
+        "D7", "retention was faster than the copy", "E I",
+        means="Records were deleted on the source before they were copied: they are lost for the target.",
+        decides="The position lies before the source's log start; what lies on the target behind the newest sync is "
+                "counted as copied, and one offset alone is a transaction's marker. Offset syncs with a gap between them "
+                "that neither compaction nor transactions explain: likely. Gaps that somebody accepted are information.",
+        needs="Describe on the topics, Read on positions, offset syncs and the ledger",
+        mend="`offsets skip` accepts the gap (sparkmirror). Longer retention and more tasks keep it from happening again.",
+        check=_overtaken, parts=(Part.POSITIONS, Part.SOURCE_ENDS),
+    ),
+    Rule("C11", "copy lost records", "E", means="Told as D7.", decides="", needs="", mend="", same_as="D7"),
+)  # fmt: skip

@@ -1,0 +1,76 @@
+"""All rules in one table, and judging by them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+from sparkmirror.tools.doctor.checks import (
+    contents,
+    drift,
+    environment,
+    groups,
+    internal,
+    limits,
+    liveness,
+    pace,
+    positions,
+    proofs,
+    selection,
+    tasks,
+    translation,
+)
+from sparkmirror.tools.doctor.facts import Facts
+from sparkmirror.tools.doctor.findings import Finding, Open, Rule, Subject
+
+__all__ = ["RULES", "judge", "rule_ids"]
+
+_FAMILIES = (
+    selection, tasks, positions, pace, translation, proofs, groups, contents, limits, drift, internal, liveness, environment,
+)  # fmt: skip
+
+
+def _order(name: str) -> tuple[str, int]:
+    return {"C": "0", "D": "1"}.get(name[0], "2"), int(name[1:])
+
+
+RULES: dict[str, Rule] = {
+    rule.id: rule for rule in sorted((r for family in _FAMILIES for r in family.RULES), key=lambda r: _order(r.id))
+}
+
+
+def rule_ids(text: str) -> list[str]:
+    """The ids that a list of words names, with those under which they are told; raises `ValueError` for an unknown one."""
+    found: list[str] = []
+    for word in re.split(r"[,\s]+", text.strip()):
+        match = re.fullmatch(r"([CDV])0*(\d+)", word.upper())
+        rule = next((r for r in RULES.values() if match and _same(r.id, match)), None)
+        if rule is None:
+            raise ValueError(word)
+        found += [rule.id, *(other for other in rule.same_as.split(", ") if other)]
+    return found
+
+
+def _same(name: str, match: re.Match[str]) -> bool:
+    return name[0] == match[1] and int(name[1:]) == int(match[2])
+
+
+def judge(facts: Facts, wanted: Collection[str] | None = None) -> Iterator[Finding | Open]:
+    """Every finding and every question that stays open, of the wanted ids (None: all)."""
+    for rule in RULES.values():
+        if rule.check is None or (wanted is not None and not _tells(rule) & set(wanted)):
+            continue
+        absent = [part for part in rule.parts if part in facts.missing]
+        if absent:
+            for part in absent:
+                missing = facts.missing[part]
+                yield Open(rule.id, facts.name, Subject(), f"{part}: {missing.reason}", missing.needs)
+            continue
+        for told in rule.check(facts):
+            if wanted is None or told.id in wanted:
+                yield told
+
+
+def _tells(rule: Rule) -> set[str]:
+    """The ids under which a check tells: D12's tells C14 too."""
+    return {rule.id, "C14"} if rule.id == "D12" else {rule.id}

@@ -1,0 +1,92 @@
+"""The page docs/doctor.md, made of the rules themselves so that it cannot drift from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparkmirror.tools.doctor.checks import RULES
+from sparkmirror.tools.doctor.findings import Rule
+
+__all__ = ["explain", "render"]
+
+_HEAD = """# The doctor
+
+    sparkmirror doctor FILE [--flow 'A->B'] [--only IDS] [--skip IDS] [--json] [--baseline FILE] [--wait S]
+                            [--no-record-reads] [--explain ID]
+    sparkmirror why FILE TOPIC | TOPIC:PARTITION | GROUP [--flow 'A->B'] [--json]
+    sparkmirror doctor --explain ID
+
+Both read the clusters and change nothing, need no Spark, and work while flows run: on those of sparkmirror and on those of a
+MirrorMaker 2 that somebody else runs. FILE is the `mm2.properties` of the flow.
+
+`doctor` prints one line for each flow, then findings, worst first, one block for each cause. A finding has an id, a severity
+(E error, W warning, I information), a certainty (*proven* by what was read, *likely*, *possible*), the numbers that it rests
+on with the time at which they were read, and what mends it. `--explain ID` prints the rule. `why` asks the questions about
+one topic, partition or group in their order and stops at the first certain cause.
+
+| status | |
+|---|---|
+| 0 | nothing wrong |
+| 1 | usage or configuration |
+| 2 | incomplete: a question could not be answered; each is printed with the right or fact that it takes |
+| 3 | warnings |
+| 4 | errors |
+
+Errors win over incomplete, incomplete over warnings: what is not known may be worse than a warning.
+
+**Two looks.** While something is to be copied, a flow is looked at twice, `--wait` seconds apart (3 by default, 0 for one
+look), to tell whether it moves. `--baseline FILE` keeps topic ids, ends, positions and commits of the last looks in a file
+and compares with them the next time: only so can be told that a topic was created again while nobody looked, or that
+something has been wrong for longer than the mirror's own intervals.
+
+**Records.** Where offsets alone leave a question, a few records of both sides are read (no group, nothing is committed):
+C01, C02, C22, C24, D5, D6, D7, and the next record of each partition with lag. `--no-record-reads` leaves these out.
+
+**Rights.** Describe on topics, groups and clusters, DescribeConfigs on topics, Read on the internal topics, and Read on the
+topics for what reads records. A right that is missing leaves its check open, never a wrong verdict.
+
+**JSON.** `--json` has `"schema": 1`; fields may be added under the same number. `flows[]` hold `flow`, `runner`, `lag`,
+`partitions`, `groups`, `findings[]` and `open[]`; a finding has `id`, `severity`, `certainty`, `flow`, `subject{topic,
+partition,group,cluster}`, `cause`, `message`, `facts[]{name,value,time_ms}`, `rule`, `mend` and `command`.
+
+**MirrorMaker 2 on a Connect cluster** keeps its states in other topics: write `offset.storage.topic`,
+`status.storage.topic`, `config.storage.topic` and `group.id` of that cluster into FILE (`B.offset.storage.topic` and so on).
+"""
+
+_SECTIONS = (
+    ("D", "Why something is not copied (D1–D12)"),
+    ("C", "What is wrong with a copy or a group (C01–C26)"),
+    ("V", "The surroundings (V1–V6)"),
+)
+
+
+def render() -> str:
+    """The whole page."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield _HEAD
+    for letter, title in _SECTIONS:
+        yield f"## {title}\n"
+        for rule in RULES.values():
+            if rule.id.startswith(letter):
+                yield from _entry(rule)
+
+
+def _entry(rule: Rule) -> Iterator[str]:
+    yield f"### {rule.id}: {rule.title}{f' ({rule.severities})' if rule.severities else ''}\n"
+    yield f"{rule.means}\n"
+    if rule.same_as:
+        return
+    yield f"- *decided by:* {rule.decides}"
+    yield f"- *needs:* {rule.needs}"
+    yield f"- *what to do:* {rule.mend}\n"
+
+
+def explain(rule: Rule) -> list[str]:
+    """The same for one id, for a terminal."""
+    lines = [f"{rule.id}  {rule.title}", "", f"  {rule.means}"]
+    if rule.same_as:
+        return lines
+    return [*lines, "", f"  decided by: {rule.decides}", f"  needs:      {rule.needs}", f"  what to do: {rule.mend}"]

@@ -1,0 +1,71 @@
+"""Findings in words: who did what when, and the commands that mend it."""
+
+from __future__ import annotations
+
+import datetime
+import shlex
+
+from sparkmirror.tools.doctor.facts import ClusterFacts, Facts
+from sparkmirror.tools.doctor.findings import Certainty, Fact, Finding, Severity, Subject
+
+__all__ = ["ago", "alter_topic", "counted", "finding", "lasting", "moment", "size_of"]
+
+
+def finding(
+    facts: Facts,
+    rule: str,
+    severity: Severity,
+    certainty: Certainty,
+    subject: Subject,
+    *,
+    cause: str,
+    message: str,
+    evidence: tuple[Fact, ...] = (),
+    mend: str = "",
+    command: str = "",
+) -> Finding:
+    """A finding about this flow; facts without a time were read with the flow."""
+    timed = tuple(f if f.time_ms is not None else Fact(f.name, f.value, facts.now_ms) for f in evidence)
+    return Finding(rule, severity, certainty, facts.name, subject, cause, message, timed, mend, command)
+
+
+def ago(facts: Facts, time_ms: int) -> str:
+    """How long ago, in words."""
+    return lasting(facts.age_s(time_ms))
+
+
+def lasting(seconds: float) -> str:
+    """72.4 as `1 min 12 s`, days as days."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min" if whole < 172_800 else f"{whole // 86_400} days"
+
+
+def moment(time_ms: int) -> str:
+    """A time as people write it, UTC."""
+    try:
+        at = datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{time_ms} ms"
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def size_of(count: int) -> str:
+    """Bytes with thousands marked."""
+    return f"{count:,} bytes"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 record`, `2,000 records`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def alter_topic(cluster: ClusterFacts, topic: str, settings: str) -> str:
+    """Kafka's own command that changes settings of a topic."""
+    return (
+        f"kafka-configs.sh --bootstrap-server {shlex.quote(cluster.bootstrap)} --alter --entity-type topics "
+        f"--entity-name {shlex.quote(topic)} --add-config {shlex.quote(settings)}"
+    )
