@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from doctor_builders import (
+from unit.tools.doctor_builders import (
     MM2,
     NOW,
     ORDERS,
@@ -582,8 +582,8 @@ def test_V2_old_and_mixed_brokers() -> None:
 
 
 def test_V3_rights_that_the_mirror_lacks() -> None:
-    reader = cluster_of("A", {"orders": 1}, topic_rights={"orders": frozenset({"DESCRIBE", "DESCRIBE_CONFIGS"})}, user="user "
-                                                                                                                       "m")
+    held = {"orders": frozenset({"DESCRIBE", "DESCRIBE_CONFIGS"})}
+    reader = cluster_of("A", {"orders": 1}, topic_rights=held, user="user m")
     found = one(facts_of(source=reader), "V3")
     assert found.severity.value == "E" and "user m lacks Read on 1 source topic of A: orders" in found.message
     writer = cluster_of("B", {"A.orders": 1}, topic_rights={"A.orders": frozenset({"WRITE", "ALTER"})})

@@ -1,0 +1,124 @@
+"""Reports of the doctor on a terminal, in a file and as JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner, Result
+from unit.tools.doctor_builders import NOW, ORDERS, a_copy, a_group, ends, facts_of, report_of
+
+from sparkmirror.cli.app import app
+from sparkmirror.cli.findings_view import print_lines, report_lines, report_value
+from sparkmirror.tools.doctor import RULES, Report, Severity
+from sparkmirror.tools.doctor.findings import Open, Subject
+
+
+def report(*facts: object, opens: tuple[Open, ...] = ()) -> Report:
+    flows = tuple(report_of(found) for found in facts)  # type: ignore[arg-type]
+    if opens:
+        flows = tuple(type(flow)(flow.facts, flow.findings, opens) for flow in flows)
+    return Report("/etc/mm2.properties", (), NOW, NOW + 1500, flows)
+
+
+def text_of(found: Report, **options: bool) -> str:
+    out = io.StringIO()
+    print_lines(report_lines(found), Console(file=out, width=100, force_terminal=options.get("terminal", False)))
+    return out.getvalue()
+
+
+LOST = facts_of([a_copy(source=ends(17, 20))])
+
+
+def test_a_finding_is_told_with_id_cause_certainty_numbers_and_what_to_do() -> None:
+    text = text_of(report(LOST))
+    assert "ERROR    D7 the source deleted records before they were copied  proven" in text
+    assert "7 offsets (10 to 16)" in text and "→ longer retention" in text
+    assert "1 error, 0 warnings" in text
+
+
+def test_there_are_no_colours_unless_there_is_a_terminal() -> None:
+    assert "\x1b" not in text_of(report(LOST))
+    assert "\x1b[" in text_of(report(LOST), terminal=True)
+
+
+def test_names_cannot_steer_the_terminal() -> None:
+    evil = a_group("g\x1b[31m\n\u202e", target={})
+    evil = type(evil)(**{**{k: getattr(evil, k) for k in evil.__slots__}, "checkpoints": {}})
+    text = text_of(report(facts_of(groups=[evil])))
+    assert "\x1b" not in text and "\u202e" not in text and "g\\x1b[31m\\n\\u202e" in text
+
+
+def test_findings_of_one_cause_are_one_block() -> None:
+    copies = [a_copy(partition=type(ORDERS)("orders", n), source=ends(17, 20)) for n in range(9)]
+    text = text_of(report(facts_of(copies)))
+    assert text.count("ERROR    D7") == 1 and "9 times" in text and "and 5 more (--json has all)" in text
+
+
+def test_open_questions_are_told_with_what_they_take() -> None:
+    opens = tuple(Open(i, "A->B", Subject(), "positions: not authorized", "Read on topic p") for i in ("D7", "D5"))
+    found = report(facts_of(), opens=opens)
+    assert "not authorized; needs Read on topic p  (D7, D5)" in text_of(found)
+    assert found.status == 2
+
+
+@pytest.mark.parametrize(
+    ("facts", "opens", "status"),
+    [
+        (facts_of(), (), 0),
+        (facts_of(target=None, lines="errors.tolerance = all\n"), (), 3),
+        (LOST, (), 4),
+        (LOST, (Open("D3", "A->B", Subject(), "x"),), 4),
+        (facts_of(lines="errors.tolerance = all\n"), (Open("D3", "A->B", Subject(), "x"),), 2),
+    ],
+)
+def test_the_status_is_that_of_the_worst(facts: object, opens: tuple[Open, ...], status: int) -> None:
+    assert report(facts, opens=opens).status == status
+
+
+def test_the_json_has_a_schema_and_every_fact_its_time() -> None:
+    value = json.loads(json.dumps(report_value(report(LOST))))
+    assert value["schema"] == 1 and value["status"] == 4
+    [flow] = value["flows"]
+    assert flow["flow"] == "A->B" and flow["runner"]["program"] == "mm2"
+    found = next(f for f in flow["findings"] if f["id"] == "D7")
+    assert found["subject"] == {"topic": "orders", "partition": 0, "group": "", "cluster": ""}
+    assert found["rule"] == RULES["D7"].decides and found["severity"] == Severity.ERROR.value
+    assert found["facts"] and all(isinstance(fact["time_ms"], int) for fact in found["facts"])
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("doctor",), "properties file"),
+        (("doctor", "--only", "Z1", "f"), "found Z1"),
+        (("doctor", "--bogus"), "No such option"),
+        (("doctor", "/nowhere/mm2.properties"), "cannot be read"),
+        (("why", "/nowhere/mm2.properties"), "Missing argument"),
+        (("why", "/nowhere/mm2.properties", "x"), "cannot be read"),
+    ],
+)
+def test_wrong_usage_ends_with_status_1(words: tuple[str, ...], said: str) -> None:
+    ended = run(*words)
+    assert (ended.exit_code, said in ended.stderr, ended.stdout) == (1, True, ""), ended.output
+
+
+def test_an_unknown_flow_and_a_broken_file_end_with_status_1(tmp_path: Path) -> None:
+    path = tmp_path / "mm2.properties"
+    path.write_text("clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n")
+    ended = run("doctor", str(path), "--flow", "X->Y")
+    assert ended.exit_code == 1 and "no enabled flow is called X->Y" in ended.stderr
+    path.write_text("clusters = A\nbogus\n")
+    assert run("doctor", str(path)).exit_code == 1
+
+
+def test_a_rule_is_explained_without_a_file() -> None:
+    ended = run("doctor", "--explain", "d6")
+    assert ended.exit_code == 0 and ended.stdout.startswith("D6  source topic created again")
