@@ -17,6 +17,8 @@ import pytest
 SCHEMA_WARNING = "(read|open)_text is deprecated"
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", SCHEMA_WARNING, DeprecationWarning)
+    from judge.resident import close_resident
+
     from sparkmirror.local import LocalCluster, left_behind, open_clusters
 
 # The files that take longest, longest first, after the many quick ones: so no process is left with one of them at the end,
@@ -82,6 +84,7 @@ def row(record_property: Callable[[str, object], None]) -> Iterator[Row]:
 def nothing_left_behind() -> Iterator[None]:
     """Fails the session if a child process or a scratch folder is left at its very end."""
     yield
+    close_resident()
     assert left_behind() == []
 
 

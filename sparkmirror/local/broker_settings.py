@@ -79,6 +79,9 @@ def _quorum(broker: int, ports: Mapping[int, BrokerPorts]) -> dict[str, str]:
         # fence a broker that merely waits for a core.
         "broker.session.timeout.ms": "4000",
         "broker.heartbeat.interval.ms": "500",
+        # A lone controller has nobody to tell that it is idle: with Kafka's record each 500 ms a broker that does nothing
+        # took 3.2 % of a core, without them 2.3 %.
+        "metadata.max.idle.interval.ms": "0" if len(ports) == 1 else "500",
     }
 
 

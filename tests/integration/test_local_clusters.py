@@ -14,7 +14,8 @@ from pathlib import Path
 
 import kafka
 import pytest
-from judge import batches, compare, java_records
+from judge import JudgeRecord, batches, compare
+from judge import java_records as resident_records
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import OffsetSpec
 
@@ -29,9 +30,17 @@ from sparkmirror.local import (
     perf_produce,
 )
 from sparkmirror.local.processes import SCRATCH_PREFIX
+from sparkmirror.local.reading import java_records as console_records
 from sparkmirror.model import TopicPartition
 
-COPY_SECONDS_MAX = 120.0
+COPY_SECONDS_MAX = 300.0
+
+
+def java_records(bootstrap: str, topic: str, isolation: str = "read_uncommitted") -> dict[int, list[JudgeRecord]]:
+    """What the console consumer reads, which the demo uses, and Java's consumer in the judge: the same."""
+    found = console_records(bootstrap, topic, isolation)
+    assert resident_records(bootstrap, topic, isolation) == found
+    return found
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 120.0) -> None:

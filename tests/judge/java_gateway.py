@@ -47,7 +47,8 @@ def java_map(jvm: Any, entries: Mapping[str, str]) -> Any:
 
 
 def _command(folder: Path) -> list[str]:
-    [bridge] = Path(pyspark.__file__).parent.joinpath("jars").glob("py4j-*.jar")
+    jars = Path(pyspark.__file__).parent / "jars"
+    bridge = ":".join(str(jar) for stem in ("py4j", "janino", "commons-compiler") for jar in jars.glob(f"{stem}-*.jar"))
     options = (*QUICK_START, log_settings(folder / "log4j2.properties", log_file=None, level="warn"))
     # It serves until its stdin ends; 0 is any free port, which it prints with the token that callers must know.
     arguments = ["--die-on-broken-pipe", "--enable-auth", "0"]

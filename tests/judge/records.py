@@ -1,8 +1,9 @@
-"""Records as Java's console consumer reads them; the demo uses the same reader, so it lives in the package."""
+"""Records as Java's consumer reads them. The demo reads with the console consumer, which is compared with it in a test."""
 
 from __future__ import annotations
 
-from sparkmirror.local.reading import Headers, Separators, java_records, parse_records
+from judge.resident import java_records
+from sparkmirror.local.reading import Headers, Separators, parse_records
 from sparkmirror.local.reading import JavaRecord as JudgeRecord
 
 __all__ = ["Headers", "JudgeRecord", "Separators", "java_records", "parse_records"]
