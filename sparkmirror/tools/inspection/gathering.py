@@ -85,6 +85,7 @@ class FlowInspection:
         self._topics = topic_filter(flow)
         self._loop = StrictLoop()
         self._lags: dict[TopicPartition, int] = {}
+        self._unknown: set[TopicPartition] = set()  # partitions of which there are no ends, though they exist
         self._inspected, self._left_out = 0, 0
         self._began_ms = now_ms()
 
@@ -194,6 +195,8 @@ class FlowInspection:
                 continue
             if target is None or not target.is_known:
                 self._note_end("target", row.target, target)
+                if target is None or target.error == NO_RIGHTS:
+                    continue  # commits in a topic that we may not see are not shown either: no verdict, not a wrong one
             ends = Ends(target.first, target.end) if target is not None and target.is_known else None
             found.append(replace(row, source_ends=Ends(source.first, source.end), target_ends=ends))
         return found
@@ -206,6 +209,7 @@ class FlowInspection:
                 told = f"{place} does not exist on {alias}, though groups have positions in it"
                 self.evidence.notes.add(Note("missing", alias, told))
         elif error is not None and error != NO_RIGHTS:  # without rights: noted where it was asked
+            self._unknown.add(place)
             self.evidence.notes.add(Note("refused", alias, f"ends of {place} on {alias} are not known"))
 
     # --- proofs --------------------------------------------------------------------------------------------------
@@ -271,7 +275,7 @@ class FlowInspection:
             has_checkpoints=self.evidence.checkpoints().has_group(row.group),
             translatable=self._worth.translation(row) is not None,
             first_translatable=min(usable, default=None),
-            is_target_known=self.evidence.is_up("target"),
+            is_target_known=row.target not in self._unknown,
             behind_max=self._options.behind_max,
         )
 

@@ -10,7 +10,7 @@ Left out of the comparison: batch checksums (MirrorMaker 2 makes other batches),
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeVar
 
@@ -179,8 +179,8 @@ class _Proving:
 
     def _measure(self, found: _Located, ours: Sequence[Seen]) -> Asking[Proof]:
         """The downstream position means this upstream one: how many records lie between it and the group's own?"""
-        pair, is_certain = self._pair, found.is_certain
-        distance = pair.upstream - found.offset
+        pair, is_certain, means = self._pair, found.is_certain, found.offset
+        distance = pair.upstream - means
         if distance == 0:
             return self.proof("exact", is_certain=is_certain)
         result: Result = "behind" if distance > 0 else "ahead"
@@ -190,11 +190,14 @@ class _Proving:
             is_end = not ours and not matching and there == pair.target_end
             is_same = is_end or self._likeness(ours, matching) is _Likeness.WHOLE
             if is_same and not self._has_holes:  # as many on both sides, and no hole was seen on either
-                return self.proof(result, records=abs(distance), is_certain=is_certain)
-        count = yield from self._count(min(found.offset, pair.upstream), max(found.offset, pair.upstream))
-        if count is None:
-            return self.proof(result, records=abs(distance), is_counted=False, is_certain=is_certain)
-        return self.proof(result if count else "exact", records=count or None, is_certain=is_certain)
+                proof = self.proof(result, records=abs(distance), is_certain=is_certain)
+                return replace(proof, means=means, wanted=there)
+        count = yield from self._count(min(means, pair.upstream), max(means, pair.upstream))
+        if count == 0:
+            return self.proof("exact", is_certain=is_certain)
+        records = abs(distance) if count is None else count
+        proof = self.proof(result, records=records, is_counted=count is not None, is_certain=is_certain)
+        return replace(proof, means=means)
 
     def _count(self, start: int, stop: int) -> Asking[int | None]:
         """Visible records of the source between two offsets; None if the budget does not reach."""
@@ -257,7 +260,7 @@ class _Proving:
         self, result: Result, *, records: int | None = None, is_counted: bool = True, is_certain: bool = True
     ) -> Proof:
         """The answer, with a word about a position that the target deleted."""
-        pair = self._pair
+        pair, is_exact = self._pair, result == "exact"
         is_deleted = pair.downstream < pair.target_first
         return Proof(
             result=result,
@@ -267,6 +270,8 @@ class _Proving:
             is_counted=is_counted,
             is_certain=is_certain,
             reason=f"the target deleted the record at its position, its log starts at {pair.target_first}" * is_deleted,
+            means=pair.upstream if is_exact else None,
+            wanted=self._at if is_exact else None,
         )
 
     def unproven(self, reason: str) -> Proof:

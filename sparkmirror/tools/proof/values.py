@@ -131,6 +131,8 @@ class Proof:
     `basis` says by what: the records themselves, sparkmirror's ledger without reading records, or an estimate from the
     stored position, in which case the truth lies between `records_min` and `records`. A count with `is_counted` false is
     a difference of offsets. `is_certain` is false where so many records are alike that another place would look the same.
+    `means` is the upstream offset that the downstream position is, `wanted` the downstream offset that the upstream one is;
+    each None where it was not seen.
     """
 
     result: Result
@@ -142,3 +144,5 @@ class Proof:
     is_certain: bool = True
     basis: Literal["records", "ledger", "estimate"] = "records"
     reason: str = ""
+    means: int | None = None
+    wanted: int | None = None

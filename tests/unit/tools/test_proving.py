@@ -231,6 +231,12 @@ def test_any_two_positions_are_worth_what_counting_every_record_says(seed: int, 
     expected = "exact" if not count else "behind" if position < upstream else "ahead"
     assert (found.result, found.records) == (expected, count or None)
     assert found.is_certain
+    assert found.means is not None
+    between = range(min(found.means, position), max(found.means, position))
+    assert not any(record.offset in between for record in source.visible())
+    if found.wanted is not None:
+        behind = [places[d] for d in sorted(places) if d >= found.wanted]
+        assert behind == [record.offset for record in copied if record.offset >= upstream]
 
 
 # --- the map ---------------------------------------------------------------------------------------------------
