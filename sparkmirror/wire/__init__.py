@@ -2,6 +2,7 @@
 
 from sparkmirror.wire.checkpoint import decode_checkpoint, decode_checkpoint_key, encode_checkpoint
 from sparkmirror.wire.codecs import DECOMPRESSED_BYTES_MAX, compress, decompress
+from sparkmirror.wire.connect_assignment import connect_tasks
 from sparkmirror.wire.connect_offset import (
     CONNECT_OFFSET_PARTITIONS,
     SourcePosition,
@@ -17,7 +18,7 @@ from sparkmirror.wire.connect_offset import (
 from sparkmirror.wire.heartbeat import decode_heartbeat, encode_heartbeat
 from sparkmirror.wire.java_map import java_order, java_text
 from sparkmirror.wire.offset_sync import decode_offset_sync, encode_offset_sync
-from sparkmirror.wire.parcels import Packed, PackLimits, pack
+from sparkmirror.wire.parcels import AbortedTransactions, Packed, PackLimits, pack
 from sparkmirror.wire.record import Record
 from sparkmirror.wire.record_batch import (
     NO_PRODUCER,
@@ -37,6 +38,7 @@ __all__ = [
     "CONNECT_OFFSET_PARTITIONS",
     "DECOMPRESSED_BYTES_MAX",
     "NO_PRODUCER",
+    "AbortedTransactions",
     "BatchView",
     "MalformedInternalRecord",
     "PackLimits",
@@ -50,6 +52,7 @@ __all__ = [
     "checkpoint_key",
     "compress",
     "connect_partition",
+    "connect_tasks",
     "control_type",
     "decode_checkpoint",
     "decode_checkpoint_key",

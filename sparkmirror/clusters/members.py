@@ -1,0 +1,74 @@
+"""Who is in a group of the classic kind: Connect's workers are members of one, under the protocol type `connect`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin import DescribeGroupsRequest
+
+from sparkmirror.clusters.client import ClusterClient
+from sparkmirror.clusters.connection import Connection
+
+__all__ = ["DescribedGroup", "GroupMember", "describe_groups"]
+
+DESCRIBE_GROUPS_API = 15
+GROUP_ID_NOT_FOUND = 69
+DEAD = "Dead"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """One member: what it calls itself, where it is, what it said when it joined, and what it was given then.
+
+    The last two are in the form of the group's own protocol.
+    """
+
+    client_id: str
+    host: str
+    metadata: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedGroup:
+    """A group as its coordinator knows it. One that does not exist is "Dead" and has no members."""
+
+    name: str
+    state: str
+    protocol_type: str
+    members: tuple[GroupMember, ...]
+
+
+def describe_groups(client: ClusterClient, names: Collection[str]) -> dict[str, DescribedGroup]:
+    """The groups, each asked at its coordinator; raises if one may not be described."""
+    return {name: _describe(client, name) for name in names}
+
+
+def _describe(client: ClusterClient, name: str) -> DescribedGroup:
+    needs = f"Describe on group {name}"
+
+    def look() -> DescribedGroup:
+        answer = client.ask_node(client.coordinator(name, transactional=False), lambda c: _request(c, name))
+        [group] = answer.groups
+        if group.error_code == GROUP_ID_NOT_FOUND:
+            return DescribedGroup(name, DEAD, "", ())
+        client.check(group.error_code, f"group {name}", needs)
+        members = tuple(
+            GroupMember(
+                member.client_id,
+                member.client_host,
+                bytes(member.member_metadata or b""),
+                bytes(member.member_assignment or b""),
+            )
+            for member in group.members
+        )
+        return DescribedGroup(name, group.group_state, group.protocol_type, members)
+
+    return client.retry(look)
+
+
+def _request(connection: Connection, name: str) -> Any:
+    version = connection.version(DESCRIBE_GROUPS_API, lowest=4, highest=6)
+    return DescribeGroupsRequest(version=version, groups=[name], include_authorized_operations=False)

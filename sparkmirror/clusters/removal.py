@@ -1,0 +1,105 @@
+"""Taking away: topics, waited for until no broker shows them any more, and commits of groups."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from typing import Any
+
+from kafka.protocol.admin import DeleteTopicsRequest
+from kafka.protocol.consumer import OffsetDeleteRequest
+
+from sparkmirror.clusters.client import ClusterClient, by_topic
+from sparkmirror.clusters.connection import Connection
+from sparkmirror.clusters.metadata import METADATA_API, METADATA_VERSIONS, metadata_request, read_metadata
+from sparkmirror.errors import ClusterUnreachable
+from sparkmirror.model import TopicPartition
+
+__all__ = ["delete_group_offsets", "delete_topics"]
+
+DELETE_TOPICS_API, OFFSET_DELETE_API = 20, 47
+UNKNOWN_TOPIC = 3
+GROUP_ID_NOT_FOUND = 69
+TIMEOUT_MS = 30_000
+# A broker shows a deleted topic until it has heard of it; a name that is still shown cannot be created again.
+GONE_S = 60.0
+PAUSE_S = 0.1
+
+
+def delete_topics(client: ClusterClient, names: Collection[str]) -> None:
+    """Deletes topics and waits until no broker shows them; one that is not there is fine."""
+    wanted = list(names)
+    if not wanted:
+        return
+
+    def build(connection: Connection) -> Any:
+        version = connection.version(DELETE_TOPICS_API, lowest=4, highest=5)
+        return DeleteTopicsRequest(version=version, topic_names=wanted, timeout_ms=TIMEOUT_MS)
+
+    def ask() -> None:
+        for result in client.ask_any(build).responses:
+            if result.error_code != UNKNOWN_TOPIC:
+                client.check(result.error_code, f"deletion of {result.name}", f"Delete on topic {result.name}")
+
+    client.retry(ask)
+    _await_gone(client, set(wanted))
+
+
+def _await_gone(client: ClusterClient, names: set[str]) -> None:
+    deadline = time.monotonic() + GONE_S
+    while shown := _shown(client, names):
+        if time.monotonic() > deadline:
+            node, name = shown
+            raise ClusterUnreachable(f"cluster {client.alias}: broker {node} still shows {name}, deleted {GONE_S:g} s ago")
+        time.sleep(PAUSE_S)
+
+
+def _shown(client: ClusterClient, names: set[str]) -> tuple[int, str] | None:
+    """A broker that shows one of the topics, and which; each broker is asked for itself."""
+    low, high = METADATA_VERSIONS
+    for node in client.view(()).brokers:
+        answer = client.ask_node(
+            node, lambda c: metadata_request(None, c.version(METADATA_API, lowest=low, highest=high))
+        )
+        found = {topic.name for topic in read_metadata(answer).topics.values() if topic.error != UNKNOWN_TOPIC}
+        if names & found:
+            return node, min(names & found)
+    return None
+
+
+def delete_group_offsets(
+    client: ClusterClient, group: str, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Takes back what a group committed; the error code of each partition, 0 for done. Members may not read there."""
+    wanted = list(partitions)
+
+    def send() -> dict[TopicPartition, int]:
+        answer = client.ask_node(client.coordinator(group, transactional=False), lambda c: _offset_delete(c, group, wanted))
+        if answer.error_code == GROUP_ID_NOT_FOUND:
+            return dict.fromkeys(wanted, 0)
+        client.check(answer.error_code, f"commits of group {group}", f"Delete on group {group}")
+        return {
+            TopicPartition(topic.name, part.partition_index): int(part.error_code)
+            for topic in answer.topics
+            for part in topic.partitions
+        }
+
+    return client.retry(send) if wanted else {}
+
+
+def _offset_delete(connection: Connection, group: str, partitions: list[TopicPartition]) -> Any:
+    version = connection.version(OFFSET_DELETE_API, lowest=0, highest=0)
+    topic_type = OffsetDeleteRequest.OffsetDeleteRequestTopic
+    entry = topic_type.OffsetDeleteRequestPartition
+    return OffsetDeleteRequest(
+        version=version,
+        group_id=group,
+        topics=[
+            topic_type(
+                version=version,
+                name=name,
+                partitions=[entry(version=version, partition_index=index) for index in indexes],
+            )
+            for name, indexes in by_topic(partitions).items()
+        ],
+    )
