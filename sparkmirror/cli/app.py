@@ -16,6 +16,8 @@ from sparkmirror.cli.offsets import offsets
 from sparkmirror.cli.plan import plan
 from sparkmirror.cli.run import PIPE_CLOSED, run, silence_stdout
 from sparkmirror.cli.text import printable
+from sparkmirror.cli.translate import translate
+from sparkmirror.cli.usage import UsageCommand
 from sparkmirror.cli.why import WhyCommand, why_command
 from sparkmirror.errors import InternalError, SparkmirrorError
 
@@ -42,6 +44,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(plan)
 app.command(cls=InspectCommand, context_settings={"help_option_names": ["-h", "--help"]})(inspect)
+app.command(cls=UsageCommand)(translate)
 app.command()(demo)
 app.command(cls=DoctorCommand)(doctor)
 app.command("why", cls=WhyCommand)(why_command)

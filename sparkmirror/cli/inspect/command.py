@@ -12,12 +12,12 @@ from typing import Annotated, Any, Protocol, TextIO
 
 import typer
 from typer.core import TyperCommand
-from typer.exceptions import TyperException
 
 from sparkmirror.cli.inspect.forms import CsvForm, ExtendedCsvForm, JsonForm, is_listed
 from sparkmirror.cli.inspect.table import TableForm
 from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.cli.text import printable
+from sparkmirror.cli.usage import STATUS_USAGE, usage_status
 from sparkmirror.clusters.client import Patience
 from sparkmirror.config import FlowSettings, Settings, load
 from sparkmirror.errors import ConfigError, NoFlowEnabled
@@ -38,7 +38,7 @@ from sparkmirror.topology import JavaPattern, RegexRefused, compile_java, requir
 __all__ = ["InspectCommand", "inspect", "unabbreviated"]
 
 FORMATS = ("table", "csv", "csv-ext", "json")
-STATUS_USAGE, STRICT_USAGE = 1, 255
+STRICT_USAGE = 255
 # The original's own; an abbreviation that fits one of them is that one, whatever other options there are.
 ORIGINAL = (
     "--mm2-config", "--output-path", "--admin-timeout", "--request-timeout", "--include-inactive-groups",
@@ -53,23 +53,14 @@ class InspectCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As typer does, with whole names in the place of beginnings."""
         known = [name for parameter in self.params for name in parameter.opts if name.startswith("--")]
-        with _usage_status(args):
+        is_strict = any(word.startswith("--compat") for word in args)
+        with usage_status(STRICT_USAGE if is_strict else STATUS_USAGE):
             return super().parse_args(ctx, unabbreviated(args, known))
 
     def invoke(self, ctx: Any) -> Any:
         """As typer does."""
-        with _usage_status(["--compat"] if ctx.params.get("compat") else []):
+        with usage_status(STRICT_USAGE if ctx.params.get("compat") else STATUS_USAGE):
             return super().invoke(ctx)
-
-
-@contextlib.contextmanager
-def _usage_status(words: Sequence[str]) -> Iterator[None]:
-    is_strict = any(word.startswith("--compat") for word in words)
-    try:
-        yield
-    except TyperException as error:
-        error.exit_code = STRICT_USAGE if is_strict else STATUS_USAGE
-        raise
 
 
 def unabbreviated(words: Sequence[str], known: Sequence[str]) -> list[str]:
@@ -122,27 +113,26 @@ def inspect(
 
     Status: 0 nothing is wrong; 1 wrong options or configuration; 2 a question is open; 3 a warning; 4 an error.
     """
-    with _usage_status(["--compat"] if compat else []):
-        path = _one_path(file, mm2_config)
-        wanted = _Wanted(
-            path=path,
-            form=_form(form, is_json=is_json, compat=compat, watch=watch),
-            is_strict=compat is not None,
-            includes_ok=include_ok_groups,
-            has_summary=emit_summary,
-            output_path=output_path,
-            flows=tuple(flow or ()),
-        )
-        options = InspectOptions(
-            is_strict=wanted.is_strict,
-            wants_causes=wanted.knows_more,
-            includes_inactive=include_inactive_groups,
-            groups=_pattern(group, "--group"),
-            topics=_pattern(topic, "--topic"),
-            limits=None if no_record_reads or not wanted.knows_more else WalkLimits(budget),
-            patience=_patience(admin_timeout, request_timeout),
-            behind_max=behind_max,
-        )
+    path = _one_path(file, mm2_config)
+    wanted = _Wanted(
+        path=path,
+        form=_form(form, is_json=is_json, compat=compat, watch=watch),
+        is_strict=compat is not None,
+        includes_ok=include_ok_groups,
+        has_summary=emit_summary,
+        output_path=output_path,
+        flows=tuple(flow or ()),
+    )
+    options = InspectOptions(
+        is_strict=wanted.is_strict,
+        wants_causes=wanted.knows_more,
+        includes_inactive=include_inactive_groups,
+        groups=_pattern(group, "--group"),
+        topics=_pattern(topic, "--topic"),
+        limits=None if no_record_reads or not wanted.knows_more else WalkLimits(budget),
+        patience=_patience(admin_timeout, request_timeout),
+        behind_max=behind_max,
+    )
     status = _inspect_all(wanted, options, watch)
     sys.stdout.flush()
     sys.exit(0 if exit_zero or wanted.is_strict else status)
@@ -316,9 +306,7 @@ def _output(wanted: _Wanted) -> Iterator[TextIO]:
             file = opened.enter_context(open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n"))
         except OSError as error:
             reason = f"{printable(wanted.output_path)} cannot be written: {error.strerror}"
-            raised = typer.BadParameter(reason, param_hint="--output-path")
-            raised.exit_code = STRICT_USAGE if wanted.is_strict else STATUS_USAGE
-            raise raised from error
+            raise typer.BadParameter(reason, param_hint="--output-path") from error
         yield file
 
 

@@ -6,16 +6,14 @@ from collections.abc import Sequence
 
 from sparkmirror.clusters import describe_topic_configs
 from sparkmirror.errors import ClusterError
-from sparkmirror.groups import Copied, Translation, translate
+from sparkmirror.groups import Translation
 from sparkmirror.model import TopicPartition
-from sparkmirror.offsets import OffsetMap
 from sparkmirror.tools.evidence import CopyPosition, FlowEvidence, Side, copy_position
+from sparkmirror.tools.flow_logs import FlowLogs
 from sparkmirror.tools.inspection.rows import RowFacts
 from sparkmirror.tools.proof import (
     Pair,
     Proof,
-    RecordReader,
-    UpstreamMap,
     WalkLimits,
     by_ledger,
     by_position,
@@ -25,8 +23,6 @@ from sparkmirror.tools.proof import (
 
 __all__ = ["PositionWorth"]
 
-_NO_MAP = OffsetMap(())
-
 
 class PositionWorth:
     """Proofs for rows of one flow. Rows with the same positions share one. Close it."""
@@ -34,20 +30,18 @@ class PositionWorth:
     def __init__(self, evidence: FlowEvidence, limits: WalkLimits | None) -> None:
         self.reads_records = limits is not None
         self._evidence, self._flow, self._limits = evidence, evidence.flow, limits
-        self._readers: dict[Side, RecordReader] = {}
-        self._maps: dict[TopicPartition, tuple[UpstreamMap, OffsetMap | None]] = {}
+        self._logs = FlowLogs(evidence)
         self._copies: dict[TopicPartition, CopyPosition | None] = {}
         self._compacts: dict[tuple[Side, str], bool] = {}
 
     def close(self) -> None:
         """Drops the connections."""
-        for reader in self._readers.values():
-            reader.close()
+        self._logs.close()
 
     @property
     def forbidden(self) -> set[tuple[Side, str]]:
         """Topics that we may not read."""
-        return {(side, topic) for side, reader in self._readers.items() for topic in reader.forbidden}
+        return self._logs.forbidden
 
     def of(self, rows: Sequence[RowFacts]) -> list[Proof | None]:
         """What each row's position is worth; None where it has none, or nothing could be said without reading."""
@@ -64,12 +58,7 @@ class PositionWorth:
 
     def translation(self, row: RowFacts) -> Translation | None:
         """Where the mirror's own notes put the source position; None if they do not reach back to it."""
-        ledger = self._evidence.ledger()
-        exact = self._map(row.source, row.target)[1]
-        history = ledger.view.partitions.get(row.source) if ledger is not None and exact is not None else None
-        end = history.position() if history is not None else None
-        syncs = self._evidence.syncs().histories.of(row.source)
-        return translate(row.source_offset, Copied(end, _NO_MAP if exact is None else exact, syncs))
+        return self._logs.translation(row.source, row.target, row.source_offset)
 
     def _key(self, row: RowFacts) -> tuple[TopicPartition, TopicPartition, int, int] | None:
         """The positions that are compared: with the commit, or with the checkpoint where commits are not synced."""
@@ -87,7 +76,7 @@ class PositionWorth:
         self._learn_compaction("source", {row.source.topic for row in wanted.values()})
         self._learn_compaction("target", {row.target.topic for row in wanted.values()})
         askings = [((row.source, row.target), prove(self._pair(row, key[3]))) for key, row in wanted.items()]
-        return dict(zip(wanted, run_all(askings, self._open(limits)), strict=True))
+        return dict(zip(wanted, run_all(askings, self._logs.open(limits)), strict=True))
 
     def _pair(self, row: RowFacts, downstream: int) -> Pair:
         assert row.target_ends is not None
@@ -100,30 +89,9 @@ class PositionWorth:
             source_end=row.source_ends.end,
             target_first=row.target_ends.first,
             target_end=row.target_ends.end,
-            bounds=self._map(row.source, row.target)[0].bounds,
+            bounds=self._logs.upstream_map(row.source, row.target).bounds,
             is_compacted=self._compacts["source", row.source.topic] or self._compacts["target", row.target.topic],
         )
-
-    def _map(self, source: TopicPartition, target: TopicPartition) -> tuple[UpstreamMap, OffsetMap | None]:
-        known = self._maps.get(source)
-        if known is None:
-            ledger = self._evidence.ledger()
-            history = ledger.view.partitions.get(source) if ledger is not None else None
-            newest = history.newest if history is not None else None
-            is_there = newest is not None and newest.target_topic == target.topic
-            exact = OffsetMap(history.runs()) if history is not None and is_there else None
-            known = self._maps[source] = (UpstreamMap(exact, self._evidence.syncs().histories.of(source)), exact)
-        return known
-
-    def _open(self, limits: WalkLimits) -> dict[Side, RecordReader]:
-        if not self._readers:
-            clients, flow = self._evidence.clients, self._flow
-            is_committed = flow.consumer.get("isolation.level") == "read_committed"
-            self._readers["source"] = RecordReader(clients["source"], limits, read_committed=is_committed)
-            # With exactly-once support MirrorMaker 2 writes transactions, and what it aborted is no copy.
-            is_transactional = flow.exactly_once_source_support == "enabled"
-            self._readers["target"] = RecordReader(clients["target"], limits, read_committed=is_transactional)
-        return self._readers
 
     def _learn_compaction(self, side: Side, topics: set[str]) -> None:
         new = [topic for topic in topics if (side, topic) not in self._compacts]

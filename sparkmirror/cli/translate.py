@@ -1,0 +1,203 @@
+"""sparkmirror translate FILE: where readers of one cluster go on at the other."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sparkmirror.cli.run import FILE_HELP
+from sparkmirror.cli.text import amount, printable
+from sparkmirror.cli.usage import STATUS_USAGE
+from sparkmirror.config import Settings, load
+from sparkmirror.errors import ConfigError, NoFlowEnabled
+from sparkmirror.model import TopicPartition
+from sparkmirror.tools.proof import WalkLimits
+from sparkmirror.tools.translating import TranslatedPosition, TranslateRequest, Translations, translate_positions
+from sparkmirror.topology import require_custom_classes
+
+__all__ = ["SCHEMA", "as_csv", "as_json", "as_lines", "print_table", "translate"]
+
+SCHEMA = 1  # of the JSON; raised when a field changes its meaning or goes away, not when one comes
+FORMATS = ("table", "csv", "json")
+PLACE = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+):(?P<partition>[0-9]{1,10})=(?P<offset>[0-9]{1,19})")
+AT_HELP = "Translate this position in the place of the group's; may be repeated."
+BACK_HELP = "From the flow's target to its source: positions after a failover, to fail back."
+
+
+def translate(
+    file: Annotated[str, typer.Argument(help=FILE_HELP, metavar="FILE")],
+    group: Annotated[list[str] | None, typer.Option(help="Whose positions; may be repeated.", metavar="GROUP")] = None,
+    at: Annotated[list[str] | None, typer.Option(help=AT_HELP, metavar="TOPIC:PARTITION=OFFSET")] = None,
+    flow: Annotated[str | None, typer.Option(help="Which flow, if FILE has several.", metavar="A->B")] = None,
+    back: Annotated[bool, typer.Option("--back", help=BACK_HELP)] = False,
+    form: Annotated[str, typer.Option("--format", help="table, csv or json.", metavar="FORMAT")] = "",
+    is_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    no_record_reads: Annotated[
+        bool, typer.Option("--no-record-reads", help="Read no records: only what the mirror's notes say.")
+    ] = False,
+    budget: Annotated[
+        int, typer.Option(help="Records that a search may read in one partition.", min=0, metavar="RECORDS")
+    ] = WalkLimits().records,
+) -> None:
+    """Find the positions of a group on the other cluster, exactly, of flows run by sparkmirror or MirrorMaker 2.
+
+    Changes nothing. `--format csv` is what kafka-consumer-groups takes with --reset-offsets --from-file.
+
+    Status: 0 all are exact; 1 wrong options or configuration; 2 some have no answer; 3 some are rough or lack records.
+    """
+    chosen = form or ("json" if is_json else "table")
+    if chosen not in FORMATS or (is_json and chosen != "json"):
+        raise typer.BadParameter(f"expected {', '.join(FORMATS)}, found {printable(chosen)}", param_hint="--format")
+    if not group and not at:
+        raise typer.BadParameter("expected a group or positions", param_hint="--group")
+    places = dict(_place(text) for text in at or ())
+    try:
+        settings = load(file)
+        require_custom_classes(settings, None)
+        source, target = _flow(settings, flow)
+        origin, destination = (target, source) if back else (source, target)
+        request = TranslateRequest(
+            origin=origin,
+            destination=destination,
+            groups=tuple(dict.fromkeys(group or ())),
+            at=places,
+            limits=None if no_record_reads else WalkLimits(budget),
+        )
+        found = translate_positions(settings, request)
+    except ConfigError as error:
+        error.exit_status = STATUS_USAGE
+        raise
+    _tell(found, chosen)
+    sys.exit(found.status)
+
+
+def _place(text: str) -> tuple[TopicPartition, int]:
+    found = PLACE.fullmatch(text)
+    if found is None:
+        raise typer.BadParameter(f"expected TOPIC:PARTITION=OFFSET, found {printable(text)}", param_hint="--at")
+    return TopicPartition(found["topic"], int(found["partition"])), int(found["offset"])
+
+
+def _flow(settings: Settings, name: str | None) -> tuple[str, str]:
+    flows = {str(flow.name): flow.name for flow in settings.flows if flow.enabled}
+    if name is None and len(flows) == 1:
+        name = next(iter(flows))
+    if name is None or name not in flows:
+        found = f"found {name}" if name is not None else f"found {len(flows)} flows"
+        hint = "give " + " or ".join(f"--flow '{known}'" for known in flows) if flows else "A->B.enabled = true enables one"
+        raise NoFlowEnabled(f"{settings.path}: expected one of its enabled flows, {found}", hint=hint)
+    return flows[name].source, flows[name].target
+
+
+# --- telling -----------------------------------------------------------------------------------------------------
+
+
+def _tell(found: Translations, form: str) -> None:
+    console = Console()
+    if form == "json":
+        print(json.dumps(as_json(found), indent=2))
+    elif form == "csv":
+        for line in as_csv(found):
+            print(line)
+    elif console.is_terminal:
+        print_table(found, console)
+    else:
+        for line in as_lines(found):
+            print(line)
+    sys.stdout.flush()
+    for note in found.notes:
+        told = f"{note.message}; needs {note.needs}" if note.needs and "needs" not in note.message else note.message
+        print(f"sparkmirror: {printable(told)}", file=sys.stderr)
+    if form == "csv":
+        for position in found.positions:
+            if position.destination_offset is None:
+                print(f"sparkmirror: {printable(_sentence(position))}", file=sys.stderr)
+
+
+def as_json(found: Translations) -> dict[str, Any]:
+    """The answer as JSON values."""
+    return {
+        "schema": SCHEMA,
+        "from": found.origin,
+        "to": found.destination,
+        "positions": [_value(position) for position in found.positions],
+        "notes": [asdict(note) for note in found.notes],
+        "status": found.status,
+    }
+
+
+def _value(position: TranslatedPosition) -> dict[str, Any]:
+    there = position.destination
+    return {
+        "group": position.group,
+        "from": {"topic": position.origin.topic, "partition": position.origin.partition, "offset": position.offset},
+        "to": None
+        if there is None
+        else {"topic": there.topic, "partition": there.partition, "offset": position.destination_offset},
+        "sureness": position.sureness,
+        "records_again": position.again,
+        "offsets_missing": position.missing,
+        "reason": position.reason,
+    }
+
+
+def as_csv(found: Translations) -> Iterator[str]:
+    """Kafka's own form: topic, partition, offset, with the group before them if there are several. No header."""
+    several = len({position.group for position in found.positions}) > 1
+    for position in found.positions:
+        if position.destination is not None and position.destination_offset is not None:
+            place = f"{position.destination.topic},{position.destination.partition},{position.destination_offset}"
+            yield printable(f"{position.group},{place}" if several else place)
+
+
+def as_lines(found: Translations) -> Iterator[str]:
+    """One line for each position."""
+    yield printable(f"from {found.origin} to {found.destination}")
+    yield from (printable(f"  {_sentence(position)}") for position in found.positions)
+
+
+def print_table(found: Translations, console: Console) -> None:
+    """The same as a table."""
+    console.print(Text(printable(f"from {found.origin} to {found.destination}"), style="bold"))
+    table = Table(show_edge=False, pad_edge=False)
+    for title in ("group", "from", "offset", "to", "offset", "how sure", "remark"):
+        table.add_column(title, justify="right" if title == "offset" else "left", overflow="fold")
+    styles = {"proven": "green", "ledger": "green", "rough": "yellow", "likely": "yellow", "unknown": "red"}
+    for p in found.positions:
+        cells = [
+            p.group, str(p.origin), str(p.offset), "-" if p.destination is None else str(p.destination),
+            "-" if p.destination_offset is None else str(p.destination_offset),
+        ]  # fmt: skip
+        sure = Text(p.sureness, style=styles[p.sureness])
+        table.add_row(*[Text(printable(cell)) for cell in cells], sure, Text(printable(_remark(p))))
+    console.print(table)
+
+
+def _sentence(position: TranslatedPosition) -> str:
+    where = f"{position.group} {position.origin}".strip()
+    remark = _remark(position)
+    told = f" ({remark})" if remark else ""
+    if position.destination is None or position.destination_offset is None:
+        return f"{where} at {position.offset}: unknown{told}"
+    there = f"{position.destination} at {position.destination_offset}"
+    return f"{where} at {position.offset}: {there}, {position.sureness}{told}"
+
+
+def _remark(position: TranslatedPosition) -> str:
+    parts = [position.reason] if position.reason else []
+    if position.again:
+        parts.append(f"reads {amount(position.again)} records again")
+    elif position.sureness == "rough" and position.again is None:
+        parts.append("may read records again")
+    if position.missing:
+        parts.append(f"{amount(position.missing)} offsets from there on were never copied")
+    return "; ".join(parts)
