@@ -53,8 +53,7 @@ def doctor(
     chosen = _ids(only, "--only"), _ids(skip, "--skip")
     explained = _ids([explain_id], "--explain") if explain_id is not None else []
     if explained:
-        for line in explain(RULES[explained[0]]):
-            print(line)
+        print_lines(([(line, "")] for line in explain(RULES[explained[0]])), Console())
         if file is None:
             return
         print()

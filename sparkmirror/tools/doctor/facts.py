@@ -188,6 +188,7 @@ class Copy:
     position_ms: int | None = None
     stored: Stored | None = None
     sync: Synced | None = None
+    first_sync: Synced | None = None  # the oldest one since either side began anew
     holes: tuple[tuple[Synced, Synced], ...] = ()  # neighbouring syncs between which upstream offsets are missing
     rewind: tuple[Synced, Synced] | None = None  # the last time that syncs went back upstream
     next_downstream: int | None = None  # by the ledger

@@ -322,9 +322,9 @@ def test_C12_tells_the_lag_its_age_and_its_trend() -> None:
 def test_C12_warns_of_a_partition_that_waits_and_does_not_move() -> None:
     copy = a_copy(source=ends(0, 100), target=ends(0, 60), next_upstream=60, sync=Synced(59, 59, NOW))
     past = look(10, source_ends={ORDERS: 100}, target_ends={REMOTE: 60})
-    reads = Reads(next_records={ORDERS: LargeRecord(60, 1, NOW - 90_000)})
+    reads = Reads(next_records={ORDERS: LargeRecord(60, 1, NOW - 190_000)})
     assert ids(facts_of([copy], past=(past,), reads=reads)) == ["C12 W"]
-    young = Reads(next_records={ORDERS: LargeRecord(60, 1, NOW - 9_000)})
+    young = Reads(next_records={ORDERS: LargeRecord(60, 1, NOW - 90_000)})
     assert ids(facts_of([copy], past=(past,), reads=young)) == []
 
 

@@ -99,6 +99,12 @@ def test_syncs_that_go_back_are_a_rewind_and_forget_holes_before_it() -> None:
     assert ORDERS not in story.holes
 
 
+def test_the_oldest_sync_is_that_since_either_side_began_anew() -> None:
+    assert story_of((3, 3), (100, 100)).firsts[ORDERS].upstream == 3
+    assert story_of((3, 3), (100, 100), (110, 0), (120, 10)).firsts[ORDERS].upstream == 110  # the target was created again
+    assert story_of((3, 3), (100, 100), (0, 101), (9, 110)).firsts[ORDERS].upstream == 0  # the copy began anew
+
+
 def test_a_new_beginning_of_ours_forgets_everything() -> None:
     story = story_of((0, 0), (100, 90), (40, 101), (-1, 99), (5, 105))
     assert (story.holes, story.rewinds) == ({}, {})

@@ -16,6 +16,7 @@ from sparkmirror.tools.doctor.telling import counted, finding, lasting
 __all__ = ["RULES", "Pace", "paces"]
 
 STALLED_S = 60.0  # what waits for longer than this, and does not move, is not about to be copied
+STORED_INTERVALS = 3  # MirrorMaker 2 stores positions now and then; what it copied since then looks as if it waited
 BACKLOG_S = 10.0  # of arriving records; a backlog that is smaller comes and goes
 LOOK_S_MIN = 1.0
 
@@ -94,7 +95,7 @@ def _stalled(facts: Facts, known: Sequence[Pace]) -> Verdicts:
         copy, record = pace.copy, facts.reads.next_records.get(pace.copy.partition)
         if not pace.lag or pace.copied or record is None or _is_explained(facts, copy):
             continue
-        if facts.age_s(record.timestamp) > STALLED_S:
+        if facts.age_s(record.timestamp) > max(STALLED_S, STORED_INTERVALS * facts.flow.offset_flush_interval_ms / 1000):
             yield finding(
                 facts, "C12", WARNING, LIKELY, copy.subject,
                 cause="a partition that does not move",
@@ -163,8 +164,8 @@ RULES = (
         means="How many records are not copied yet, since when the oldest waits, and whether it becomes less.",
         decides="Source end minus position; for MirrorMaker 2, whose positions are a minute old, what lies on the target "
                 "behind the newest sync counts as copied. Two looks give the trend. Warning: a partition whose next record "
-                "waits for more than a minute and of which nothing was copied between two looks, without another finding "
-                "that tells why.",
+                "waits for more than a minute (and three of the intervals at which positions are stored) and of which "
+                "nothing was copied between two looks, without another finding that tells why.",
         needs="Describe on the topics, Read on positions or the ledger; for the age, Read on the source topics",
         mend="None while it shrinks.",
         check=_lag, parts=(Part.POSITIONS, Part.SOURCE_ENDS, Part.TARGET_ENDS),

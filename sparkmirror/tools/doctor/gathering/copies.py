@@ -29,6 +29,7 @@ class SyncStory:
     def __init__(self) -> None:
         self.holes: dict[TopicPartition, list[tuple[Synced, Synced]]] = {}
         self.rewinds: dict[TopicPartition, tuple[Synced, Synced]] = {}
+        self.firsts: dict[TopicPartition, Synced] = {}  # the oldest since either side began anew
         self._last: dict[TopicPartition, Synced] = {}
 
     def take(self, record: Record) -> None:
@@ -41,18 +42,23 @@ class SyncStory:
             return
         place = sync.partition
         if sync.upstream_offset < 0:  # sparkmirror's word that a partition begins anew
-            for known in (self.holes, self.rewinds, self._last):
+            for known in (self.holes, self.rewinds, self.firsts, self._last):
                 known.pop(place, None)
             return
         new = Synced(sync.upstream_offset, sync.downstream_offset, record.timestamp)
         before, self._last[place] = self._last.get(place), new
+        is_anew = before is None or new.upstream < before.upstream or new.downstream < before.downstream
+        if is_anew:
+            self.firsts[place] = new
         if before is None:
             return
         if new.upstream < before.upstream:
             self.holes.pop(place, None)
             if new.downstream > before.downstream:
                 self.rewinds[place] = (before, new)
-        elif new.upstream - before.upstream > new.downstream - before.downstream >= 0:
+        elif new.downstream < before.downstream:
+            self.holes.pop(place, None)
+        elif new.upstream - before.upstream > new.downstream - before.downstream:
             self.holes[place] = [*self.holes.get(place, []), (before, new)][-HOLES_MAX:]
 
 
@@ -125,6 +131,7 @@ def _copy(
         position_ms=None if position is None else position.time_ms,
         stored=None if stored is None else Stored(stored.last_offset, stored.time_ms, stored.place),
         sync=None if sync is None else Synced(sync.sync.upstream_offset, sync.sync.downstream_offset, sync.time_ms),
+        first_sync=story.firsts.get(place),
         holes=tuple(story.holes.get(place, ())),
         rewind=story.rewinds.get(place),
         next_downstream=proven.downstream if is_ours and proven is not None else None,

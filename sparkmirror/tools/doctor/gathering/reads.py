@@ -70,11 +70,13 @@ Work = Iterator[tuple[Copy, Asking[None]]]
 
 def _pairs(facts: Facts, found: _Found) -> Work:
     for copy in facts.copies.values():
-        ends, there, sync = copy.source_ends, copy.target_ends, copy.sync
-        if copy.basis != "mm2" or ends is None or there is None or sync is None:
+        ends, there = copy.source_ends, copy.target_ends
+        if copy.basis != "mm2" or ends is None or there is None:
             continue  # sparkmirror knows the topics by their ids
-        if ends[0] <= sync.upstream < ends[1] and there[0] <= sync.downstream < there[1]:
-            yield copy, _compare(copy, sync.upstream, sync.downstream, found)
+        # MirrorMaker 2 that went on in a new topic has written a true sync since: the oldest one tells.
+        for sync in dict.fromkeys((copy.sync, copy.first_sync)):
+            if sync is not None and ends[0] <= sync.upstream < ends[1] and there[0] <= sync.downstream < there[1]:
+                yield copy, _compare(copy, sync.upstream, sync.downstream, found)
 
 
 def _compare(copy: Copy, upstream: int, downstream: int, found: _Found) -> Asking[None]:
@@ -90,7 +92,9 @@ def _compare(copy: Copy, upstream: int, downstream: int, found: _Found) -> Askin
         outcome, why = "unknown", "compaction or retention removed one of the two records"
     else:
         outcome, why = ("same" if same_record(mine, copied) else "differs"), ""
-    found.pairs[copy.partition] = Pair(upstream, downstream, outcome, why)
+    known = found.pairs.get(copy.partition)
+    if known is None or known.outcome != "differs":
+        found.pairs[copy.partition] = Pair(upstream, downstream, outcome, why)
 
 
 # --- D5: where does the copy begin? ------------------------------------------------------------------------------
