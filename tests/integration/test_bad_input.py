@@ -133,6 +133,7 @@ def test_a_refused_record_ends_the_run_with_status_4(stages: Stages) -> None:
     assert all(TRACEBACK not in outcome.output for outcome in stages.outcomes)
 
 
+@pytest.mark.fault("F34")
 def test_a_record_too_large_stops_its_partition_with_offset_size_and_limit(stages: Stages) -> None:
     said = lines_about(stages.outcomes[0], "bad-large")
     assert "RECORD_TOO_LARGE" in said
@@ -147,6 +148,7 @@ def test_every_error_line_names_its_partition(stages: Stages) -> None:
     assert [any(f"{topic}-0" in line for line in errors) for topic in MENDABLE] == [True] * 3
 
 
+@pytest.mark.fault("F35")
 @pytest.mark.parametrize(
     ("topic", "copied", "setting"),
     [("bad-future", 2, "message.timestamp.after.max.ms"), ("bad-null-key", 2, "cleanup.policy")],
@@ -177,6 +179,7 @@ def test_a_healthy_partition_beside_stopped_ones_is_copied(
     assert compare(source, java_records(target_cluster.bootstrap, "bad.bad-fine")) == []
 
 
+@pytest.mark.fault("F32")
 def test_a_remote_topic_with_fewer_partitions_is_extended(stages: Stages) -> None:
     assert stages.ends[0]["bad-fewer"] == {0: 8, 1: 8, 2: 8, 3: 8}
 
@@ -209,6 +212,7 @@ def test_lost_offsets_are_counted(stages: Stages, topic: str, count: int) -> Non
 Change = Callable[[dict[str, str]], dict[str, str]]
 
 
+@pytest.mark.fault("F43")
 @pytest.mark.parametrize(
     ("change", "status", "words"),
     [

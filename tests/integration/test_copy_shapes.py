@@ -216,6 +216,7 @@ def test_header_names_that_are_not_utf8_keep_their_bytes(
     assert sections[0] == sections[1]
 
 
+@pytest.mark.fault("F35")
 def test_timestamps_stay_equal_whatever_they_are(shapes: tuple[Records, Records]) -> None:
     same(shapes, TIMES, count=20)
     assert -1 in {record.timestamp for record in shapes[1][TIMES]}
@@ -273,6 +274,7 @@ def test_topics_with_odd_names_are_copied(copied: Outcome, target_cluster: Local
     assert log_ends(target_cluster, f"{ALIAS}.{topic}") == {0: 10}
 
 
+@pytest.mark.fault("F35")
 def test_log_append_times_become_create_times(
     copied: Outcome, source_cluster: LocalCluster, target_cluster: LocalCluster
 ) -> None:
@@ -282,6 +284,7 @@ def test_log_append_times_become_create_times(
     assert compare(source, target) == []
 
 
+@pytest.mark.fault("F34")
 def test_batches_too_large_for_the_target_are_split(
     copied: Outcome, source_cluster: LocalCluster, target_cluster: LocalCluster
 ) -> None:
@@ -301,6 +304,7 @@ def test_batches_of_one_record_are_merged(
     assert len(target_batches(target_cluster, "shapes-singles", 0)) <= SINGLES // 20
 
 
+@pytest.mark.fault("F33")
 def test_gaps_of_a_compacted_topic_are_closed(
     copied: Outcome, source_cluster: LocalCluster, target_cluster: LocalCluster
 ) -> None:

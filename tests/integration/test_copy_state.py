@@ -152,11 +152,13 @@ def test_a_run_without_news_writes_nothing(runs: Runs) -> None:
     assert "records=0" in runs.outcomes[2].output.splitlines()[-1]
 
 
+@pytest.mark.fault("F33")
 def test_aborted_records_are_copied_uncommitted(source: dict[str, Records], target: dict[str, Records]) -> None:
     assert any(b"dropped" in (record.value or b"") for record in source[MIXED][COMMITTED])
     assert compare(source[MIXED], target[f"state.{MIXED}"]) == []
 
 
+@pytest.mark.fault("F33")
 def test_aborted_records_are_not_copied_committed(
     runs: Runs, source_cluster: LocalCluster, target: dict[str, Records]
 ) -> None:
@@ -169,12 +171,14 @@ def test_aborted_records_are_not_copied_committed(
     assert compare(committed, target[f"committed.{MIXED}"]) == []
 
 
+@pytest.mark.fault("F33")
 def test_records_behind_an_open_transaction_wait_for_its_end(runs: Runs) -> None:
     first, second = (ends[f"committed.{MIXED}"][OPEN] for ends in runs.ends[:2])
     assert (first, second) == (1, 3)
     assert runs.ends[0][f"state.{MIXED}"][OPEN] == 3
 
 
+@pytest.mark.fault("F33")
 def test_markers_are_not_copied(runs: Runs, target: dict[str, Records], target_cluster: LocalCluster) -> None:
     found = batches(target_cluster.log_dirs[1], f"state.{MIXED}", COMMITTED)
     assert [batch for batch in found if batch.is_control or batch.is_transactional] == []

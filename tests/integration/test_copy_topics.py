@@ -126,6 +126,7 @@ def test_settings_are_copied_at_creation_but_not_the_excluded_ones(
     assert {key: value for key, value in found.items() if key in CONFIGS} == wanted
 
 
+@pytest.mark.fault("F32")
 def test_more_partitions_on_the_target_stay(
     mirror: LiveMirror, source_cluster: LocalCluster, target_cluster: LocalCluster
 ) -> None:
@@ -144,6 +145,7 @@ def test_a_new_topic_is_found_while_running(
     assert topic_configs(target_cluster, "topics.topics-late")["retention.ms"] == "99999999"
 
 
+@pytest.mark.fault("F32")
 def test_added_partitions_are_followed_while_running(
     mirror: LiveMirror, source_cluster: LocalCluster, target_cluster: LocalCluster
 ) -> None:
@@ -207,6 +209,7 @@ def test_a_log_start_moved_up_to_the_position_disturbs_nothing(
     await_copied(source_cluster, target_cluster, "topics-plain", "topics.topics-plain")
 
 
+@pytest.mark.fault("F26")
 def test_a_deleted_source_topic_is_told_and_others_go_on(
     mirror: LiveMirror, source_cluster: LocalCluster, target_cluster: LocalCluster
 ) -> None:

@@ -62,6 +62,7 @@ def test_java_reads_what_we_commit_and_we_what_java_commits(
     assert committed["nobody"].committed == {}
 
 
+@pytest.mark.fault("F44")
 def test_the_coordinator_refuses_commits_for_a_group_with_members(
     client: ClusterClient, source_cluster: LocalCluster, topic: str
 ) -> None:

@@ -208,6 +208,7 @@ def test_checkpoints_of_topics_with_and_without_records(pair: Pair) -> None:
         assert mirror.stop().status == 0
 
 
+@pytest.mark.fault("F44")
 def test_restart_and_a_group_far_behind(pair: Pair) -> None:
     """testRestartReplication, testOffsetTranslationBehindReplicationFlow: monotonic over restarts, exact far behind."""
     more = {"sync.group.offsets.enabled": "true"}
