@@ -19,16 +19,17 @@ stage a row, `@pytest.mark.fault` says; this page is written by
     make faults-all PYTEST_ARGS="-k F12"    # one row; the other results stay
 
 and `make faults`, a part of `make test`, runs the quick ones (class P) after each change. N runs nightly, W weekly. The last
-results, test by test, are in `faults.json`.
+results, test by test, are in `faults.json`. Faults at random moments are in [seeds](seeds.md) and [soak](soak.md).
 """
 
 MM2_NOTE = """\
-**How MirrorMaker 2 was measured.** Version 4.3.1 from Kafka's own jars, one process, on the same brokers, with the same load
-and the same judge, and 60 s to converge after the fault is gone. Its settings are its defaults (at least once), as it is
-mostly run, but for quick intervals: `offset.flush.interval.ms` 5 s, `refresh.topics.interval.seconds` and the intervals of
-checkpoints and groups 1 s, `tasks.max` 2, internal topics with one replica. *Told* means that its log has a line of level
-ERROR about it, or a task that its REST or log calls failed; *silent* that it has not. To it F01, F02 and F03 are one fault:
-its process is killed.
+**How MirrorMaker 2 was measured** (`tests/faults/mm2`). Version 4.3.1 from Kafka's own jars, one process, the same brokers,
+the same load and the same judge, and 120 s to converge after the fault is gone. Its settings are its defaults, which
+copy at least once, but for these: topics, groups and checkpoints are looked at each second, positions are stored each second
+(`offset.flush.interval.ms`; with its default of 60 s where the row says so), `tasks.max` is 2, internal topics have one
+replica. *Told* means that the state of one of its tasks, as its REST interface shows it, is FAILED; else the worst level
+of the lines about it in its log is given; *silent* means that there is no WARN and no ERROR. Seconds are those until
+everything was copied. To it F01, F02 and F03 are one fault: its process is killed.
 """
 
 COLUMNS = """\
