@@ -59,7 +59,7 @@ def translate(
         raise typer.BadParameter(f"expected {', '.join(FORMATS)}, found {printable(chosen)}", param_hint="--format")
     if not group and not at:
         raise typer.BadParameter("expected a group or positions", param_hint="--group")
-    places = dict(_place(text) for text in at or ())
+    places = tuple(_place(text) for text in at or ())
     try:
         settings = load(file)
         require_custom_classes(settings, None)

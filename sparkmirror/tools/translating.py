@@ -40,7 +40,7 @@ class TranslateRequest:
     origin: str
     destination: str
     groups: tuple[str, ...] = ()
-    at: Mapping[TopicPartition, int] = field(default_factory=dict)
+    at: tuple[tuple[TopicPartition, int], ...] = ()
     limits: WalkLimits | None = field(default_factory=WalkLimits)
     patience: Patience = PATIENCE
 
@@ -108,7 +108,7 @@ def translate_positions(settings: Settings, request: TranslateRequest) -> Transl
             route.close()
     if not routes[0].evidence.is_up(routes[0].here) or not asked:
         _note_nothing(notes, request)
-    ordered = sorted(found.values(), key=lambda p: (p.group, p.origin))
+    ordered = sorted(found.values(), key=lambda p: (p.group, p.origin, p.offset))
     return Translations(request.origin, request.destination, tuple(ordered), notes)
 
 
@@ -118,7 +118,7 @@ Key = tuple[str, TopicPartition, int]
 def _asked(route: _Route, request: TranslateRequest) -> Iterator[Key]:
     groups = request.groups or ("",)
     if request.at:
-        yield from ((group, place, offset) for group in groups for place, offset in request.at.items())
+        yield from ((group, place, offset) for group in groups for place, offset in request.at)
         return
     for group, offsets in route.evidence.commits(route.here, request.groups).items():
         for place, committed in offsets.committed.items():

@@ -79,8 +79,9 @@ CAUSES: Mapping[str, Cause] = {
             "The position can be translated, and the mirror knows the group, but the target has no position.", _WHY,
         ),
         Cause(
-            "rewound", "C09", Severity.WARNING, "group went back on the source, but not on the target",
-            "MirrorMaker 2 never moves a target position back, so a failover skips what is being read again.", _SET_GROUP,
+            "rewound", "C09", Severity.WARNING, "target position is past its checkpoint",
+            "The group went back on the source, or was read on the target. MirrorMaker 2 never moves a target position back, "
+            "so a failover skips what is being read again.", _SET_GROUP,
         ),
         Cause(
             "stale", "C06", Severity.WARNING, "target position is older than its checkpoint",
@@ -198,7 +199,9 @@ def _positions_past_ends(facts: RowFacts, around: Circumstances) -> Iterator[Fin
 
 def _of_synced(facts: RowFacts, at: int, proof: Proof | None, around: Circumstances) -> Finding:
     checkpoint = facts.checkpoint
-    went_back = checkpoint is not None and facts.source_offset < checkpoint.upstream_offset
+    went_back = checkpoint is not None and (
+        facts.source_offset < checkpoint.upstream_offset or checkpoint.downstream_offset < at
+    )
     if proof is not None and proof.result == "ahead":
         detail = f"skips {_amount(proof)}: {_positions(proof)}"
         return _finding("rewound" if went_back else "ahead", detail, Severity.ERROR)
@@ -210,7 +213,8 @@ def _of_synced(facts: RowFacts, at: int, proof: Proof | None, around: Circumstan
     if proof is None:
         if went_back:
             assert checkpoint is not None
-            return _finding("rewound", f"source position {facts.source_offset}, checkpoint of {checkpoint.upstream_offset}")
+            noted = f"checkpoint of {checkpoint.upstream_offset} at {checkpoint.downstream_offset}"
+            return _finding("rewound", f"source {facts.source_offset}, target {at}, {noted}")
         return _finding("synced", f"position {at}")
     return _proven(proof, around)
 

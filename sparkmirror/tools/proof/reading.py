@@ -84,14 +84,17 @@ class RecordReader:
     def answer(self, asks: Mapping[int, tuple[TopicPartition, Ask]]) -> Iterator[tuple[int, Stretch]]:
         """Every ask, answered in the order that is cheapest."""
         pending: dict[TopicPartition, list[tuple[int, int]]] = {}
+        timed: dict[TopicPartition, list[tuple[int, int]]] = {}
         for number, (partition, ask) in asks.items():
             refused = self._refusal(partition, ask)
             if refused is not None:
                 yield number, refused
             elif ask.timestamp is not None:
-                yield number, self._by_time(partition, ask)
+                timed.setdefault(partition, []).append((ask.timestamp, number))
             else:
                 pending.setdefault(partition, []).append((ask.offset, number))
+        while timed:
+            yield from self._by_time(timed, asks)
         for wanted in pending.values():
             wanted.sort(reverse=True)  # the next one is the last
         attempts = dict.fromkeys(pending, 0)
@@ -110,13 +113,24 @@ class RecordReader:
                 return Stretch((), ask.offset, trouble=spent)
         return None
 
-    def _by_time(self, partition: TopicPartition, ask: Ask) -> Stretch:
-        assert ask.timestamp is not None
+    def _by_time(
+        self, timed: dict[TopicPartition, list[tuple[int, int]]], asks: Mapping[int, tuple[TopicPartition, Ask]]
+    ) -> Iterator[tuple[int, Stretch]]:
+        """One time of each partition; a request cannot ask for two."""
+        wanted = {partition: waiting[-1][0] for partition, waiting in timed.items()}
+        trouble, found = "", dict[TopicPartition, int]()
         try:
-            found = probe_times(self._client, {partition: ask.timestamp})
+            found = probe_times(self._client, wanted)
         except ClusterError as error:
-            return Stretch((), ask.offset, trouble=error.message)
-        return Stretch((), found.get(partition, ask.offset))
+            trouble = error.message
+        for partition, time_ms in wanted.items():
+            rest = [entry for entry in timed[partition] if entry[0] != time_ms]
+            for _, number in (entry for entry in timed[partition] if entry[0] == time_ms):
+                yield number, Stretch((), found.get(partition, asks[number][1].offset), trouble=trouble)
+            if rest:
+                timed[partition] = rest
+            else:
+                del timed[partition]
 
     # --- the cache ---------------------------------------------------------------------------------------------
 
