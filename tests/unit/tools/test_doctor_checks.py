@@ -477,6 +477,17 @@ def test_C15_compares_limits_and_leaves_kafkas_own_difference_alone() -> None:
     assert ids(facts_of(lines="errors.tolerance = all\n")) == ["C15 W"]
 
 
+def test_C15_warns_of_a_narrower_window_of_timestamps() -> None:
+    wide, narrow = str((1 << 63) - 1), str(DAY_MS)
+    name = "message.timestamp.before.max.ms"
+    lines = "config.properties.exclude = message.*\n"
+    source = cluster_of("A", {"orders": 1}, {"orders": {name: wide}})
+    facts = facts_of(source=source, target=cluster_of("B", {"A.orders": 1}, {"A.orders": {name: narrow}}), lines=lines)
+    assert ids(facts) == ["C15 W"] and "24 h" in one(facts, "C15").message
+    same = facts_of(source=source, target=cluster_of("B", {"A.orders": 1}, {"A.orders": {name: wide}}), lines=lines)
+    assert ids(same) == []
+
+
 def test_C16_tells_the_setting_both_values_and_why() -> None:
     source = cluster_of("A", {"orders": 1}, {"orders": {"retention.ms": "1000"}})
     target = cluster_of("B", {"A.orders": 1}, {"A.orders": {"retention.ms": "5000"}})

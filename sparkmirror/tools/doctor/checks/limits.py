@@ -5,12 +5,14 @@ from __future__ import annotations
 from sparkmirror.tools.doctor.facts import INFORMATION, LIKELY, POSSIBLE, WARNING, Copy, Facts, Part
 from sparkmirror.tools.doctor.findings import Fact, Finding, Rule, Subject, Verdicts
 from sparkmirror.tools.doctor.telling import alter_topic, finding, lasting, moment, size_of
+from sparkmirror.topology import TopicDecision
 
 __all__ = ["RULES", "refused_timestamps"]
 
 # Kafka's defaults differ by this much on purpose: max.message.bytes counts the head of a batch, max.request.size does not.
 BATCH_HEAD_BYTES = 12
 FOR_EVER_MS = 1 << 62
+WINDOW = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 
 
 def _sizes(facts: Facts) -> Verdicts:
@@ -40,6 +42,9 @@ def _sizes(facts: Facts) -> Verdicts:
                 evidence=(Fact("max.message.bytes and max.request.size", f"{may_exist} and {limit}", facts.source.read_ms),),
                 mend=f"write {key} = {may_exist} and restart MirrorMaker 2",
             )  # fmt: skip
+    for decision in facts.decisions:
+        if decision.replicated:
+            yield from _narrower_window(facts, decision)
     if facts.flow.errors_tolerance == "all" and not facts.is_ours:
         yield finding(
             facts, "C15", WARNING, LIKELY, Subject(),
@@ -48,6 +53,24 @@ def _sizes(facts: Facts) -> Verdicts:
             evidence=(Fact("errors.tolerance", facts.places.get("errors.tolerance", "all")),),
             mend="write errors.tolerance = none",
         )  # fmt: skip
+
+
+def _narrower_window(facts: Facts, decision: TopicDecision) -> Verdicts:
+    """A target that takes fewer timestamps than the source lets in."""
+    if facts.target.setting(decision.remote, "message.timestamp.type") == "LogAppendTime":
+        return
+    for name in WINDOW:
+        ours, theirs = facts.source.number(decision.topic, name), facts.target.number(decision.remote, name)
+        if ours is not None and theirs is not None and theirs < min(ours, FOR_EVER_MS):
+            yield finding(
+                facts, "C15", WARNING, POSSIBLE, Subject(decision.topic),
+                cause="the target takes fewer timestamps than the source",
+                message=f"{decision.remote} refuses records more than {lasting(theirs / 1000)} away from now ({name}), "
+                        f"{decision.topic} takes them: such a record would stop the copy (D10)",
+                evidence=(Fact(name, f"{ours} and {theirs}", facts.target.read_ms),),
+                mend=f"widen {name} of the target topic",
+                command=alter_topic(facts.target, decision.remote, f"{name}={ours}"),
+            )  # fmt: skip
 
 
 def refused_timestamps(facts: Facts) -> Verdicts:
@@ -82,11 +105,12 @@ def _outside(facts: Facts, copy: Copy, timestamp: int, name: str, limit_ms: int)
 
 RULES = (
     Rule(
-        "C15", "size limits", "W",
-        means="Records can be on the source that the target, or MirrorMaker 2's producer, would refuse: D1 and D2 before "
-              "they happen.",
+        "C15", "size and timestamp limits", "W",
+        means="Records can be on the source that the target, or MirrorMaker 2's producer, would refuse: D1, D2 and D10 "
+              "before they happen.",
         decides="Effective max.message.bytes of both topics; max.request.size of MirrorMaker 2 (12 bytes less is Kafka's "
-                "own default and no finding). Also `errors.tolerance = all`, which drops records without a word.",
+                "own default and no finding); the window of timestamps that both topics take. Also `errors.tolerance = "
+                "all`, which drops records without a word.",
         needs="DescribeConfigs on the topics of both clusters",
         mend="Raise the smaller limit.",
         check=_sizes, parts=(Part.SOURCE_CONFIGS, Part.TARGET_CONFIGS),
