@@ -179,6 +179,8 @@ def _cut(run: Run, upstream_limit: int | None, downstream_limit: int | None) -> 
         length = min(length, upstream_limit - run.upstream)
     if downstream_limit is not None:
         length = min(length, downstream_limit - run.downstream)
+    if length == run.length:
+        return run  # most are whole; a map of them then holds the view's own, not a second one of each
     return Run(run.upstream, run.downstream, length) if length > 0 else None
 
 
