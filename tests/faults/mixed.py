@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import faulthandler
 import json
+import os
 import random
 import signal
 import sys
@@ -58,7 +60,9 @@ SECONDS_BEHIND_MAX = 1.0  # what a lane could not send in an outage is not made 
 DAY_MS = 24 * 3600 * 1000
 REFUSED_EVERY_S = 2.0
 GROUPS_EVERY_S = 0.5
-FINISH_SECONDS_MAX = 90.0
+FLUSH_SECONDS_MAX = 60.0
+FINISH_SECONDS_MAX = 150.0  # what is not known by then stays unknown
+PENDING_MAX = 500  # sends of a lane without an answer: the client itself holds any number of them in an outage
 DELIVERY_MS = 60_000
 
 
@@ -156,7 +160,7 @@ class MixedWorkload:
     def finish(self) -> Sent:
         """Stops it, waits for what it still owes, and reads its ledger."""
         self._child.send(signal.SIGTERM)
-        status = self._child.wait(FINISH_SECONDS_MAX * 2)
+        status = self._child.wait(FINISH_SECONDS_MAX * 3)
         assert status == 0, f"the workload ended with {status}: {self.output[-4000:]}"
         found = json.loads(self._report.read_text(encoding="utf-8"))
         outcomes = {
@@ -308,6 +312,7 @@ class LaneRunner:
         self._shaper = Shaper(settings["run"], lane, settings["seed"])
         self._rate = max(lane.share * settings["bytes_per_s"], 1.0)
         self._began, self._sent = time.monotonic(), 0.0
+        self._free = threading.Semaphore(PENDING_MAX)
         self.thread = threading.Thread(target=self._run, name=f"lane {lane.number}", daemon=True)
 
     def _run(self) -> None:
@@ -340,14 +345,15 @@ class LaneRunner:
     def _wait_for_turn(self) -> bool:
         """False when it is time to end."""
         if self._lane.kind == "refused":
-            return not self._stop.wait(REFUSED_EVERY_S)
+            return not self._stop.wait(REFUSED_EVERY_S) and self._free.acquire()
         while not self._stop.is_set():
             due = (time.monotonic() - self._began) * self._rate
             if due - self._sent > SECONDS_BEHIND_MAX * self._rate:
                 self._sent = due - SECONDS_BEHIND_MAX * self._rate
-            if self._sent <= due:
+            if self._sent > due:
+                self._stop.wait((self._sent - due) / self._rate + 0.002)
+            elif self._free.acquire(timeout=0.2):
                 return True
-            self._stop.wait((self._sent - due) / self._rate + 0.002)
         return False
 
     def _next(self) -> tuple[Place, int, Shape]:
@@ -369,13 +375,19 @@ class LaneRunner:
                 future.add_callback(self._is_ok, place, sequence)
                 future.add_errback(self._is_not_ok, place, sequence)
         finally:
-            producer.flush(timeout=FINISH_SECONDS_MAX)
+            producer.flush(timeout=FLUSH_SECONDS_MAX)
 
     def _send(self, producer: KafkaProducer, place: Place, shape: Shape) -> Any:
         _, topic, partition = place
         key, value = (NULL if part is None else part for part in (shape.key, shape.value))
         headers = [(name, NULL if part is None else part) for name, part in shape.headers]
-        return producer.send(topic, value, key, headers=headers, partition=partition, timestamp_ms=shape.timestamp_ms)
+        when = shape.timestamp_ms
+        try:
+            future = producer.send(topic, value, key, headers=headers, partition=partition, timestamp_ms=when)
+        except KafkaError:
+            self._free.release()
+            raise
+        return future.add_both(lambda _: self._free.release())
 
     def _is_ok(self, place: Place, sequence: int, metadata: Any) -> None:
         self._books.settle(place, sequence, Outcome.OK)
@@ -393,11 +405,13 @@ class LaneRunner:
             sends: list[tuple[Place, int]] = []
             try:
                 producer.begin_transaction()
-                for _ in range(rng.randint(1, 30)):
+                for number in range(rng.randint(1, 30)):
+                    if number and not self._free.acquire(timeout=FLUSH_SECONDS_MAX):
+                        break
                     place, sequence, shape = self._next()
                     sends.append((place, sequence))
                     self._send(producer, place, shape).add_callback(self._is_acked, place)
-                producer.flush(timeout=FINISH_SECONDS_MAX)
+                producer.flush(timeout=FLUSH_SECONDS_MAX)
                 is_abort = rng.random() < 0.3
                 if is_abort:
                     producer.abort_transaction()
@@ -420,14 +434,11 @@ class LaneRunner:
 
     def _leave_nothing_open(self) -> None:
         """A new producer of the same id ends what the last one may have left."""
-        deadline = time.monotonic() + FINISH_SECONDS_MAX
         while True:
             try:
                 self._producer().close()
             except KafkaError as error:
                 self._books.complain(self._lane, error)
-                if time.monotonic() > deadline:
-                    raise
             else:
                 return
 
@@ -490,6 +501,7 @@ def main(settings_path: str) -> None:
     settings = json.loads(Path(settings_path).read_text(encoding="utf-8"))
     _teach_client()
     stop = threading.Event()
+    faulthandler.register(signal.SIGUSR1)  # shows where each lane is
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     books = Books()
     runners = [LaneRunner(lane, settings, books, stop) for lane in LANES]
@@ -500,11 +512,16 @@ def main(settings_path: str) -> None:
         dead = [runner.thread.name for runner in runners if not runner.thread.is_alive()]
         if dead:
             raise SystemExit(f"dead: {dead}")
+    deadline = time.monotonic() + FINISH_SECONDS_MAX
     for thread in (*(runner.thread for runner in runners), groups.thread):
-        thread.join(FINISH_SECONDS_MAX * 2)
+        thread.join(max(deadline - time.monotonic(), 0.0))
+        if thread.is_alive():
+            books.troubles.append(f"{thread.name} did not end: what it owes is unknown")
     books.write(Path(settings["report"]))
     for trouble in books.troubles:
         print(trouble)
+    sys.stdout.flush()
+    os._exit(0)  # nothing that is still on its way may hold it up
 
 
 if __name__ == "__main__":
