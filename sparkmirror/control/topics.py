@@ -193,7 +193,7 @@ def _hidden(topic: str, configs: Mapping[str, object], client: ClusterClient) ->
     """Why a topic whose settings may not be read is not copied: whether it is compacted decides how."""
     if topic in configs:
         return ""
-    return f"cluster {client.alias}: settings of topic {topic} cannot be read: {client.who} needs DescribeConfigs on it"
+    return f"cluster {client.alias}: settings cannot be read: {client.who} needs DescribeConfigs on topic {topic}"
 
 
 def _values(configs: dict[str, list[ConfigEntry]], topic: str) -> dict[str, str]:

@@ -146,9 +146,9 @@ class FlowContext:
         """Writes a sign of life when one is due; also to be called by whatever takes long."""
         now = time.monotonic()
         if now >= self._beat_due:
-            self._beat_due = now + OWNER_BEAT_S
             self._beat += 1
             self.sign(beat=self._beat)
+            self._beat_due = now + OWNER_BEAT_S  # one that could not be written stays due: the flow is not well
 
     def show(self, partition: TopicPartition, state: str, code: str = "", reason: str = "") -> None:
         """Sets what is shown of a partition."""
