@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -21,7 +22,7 @@ from sparkmirror.control import Mirror, RunOptions
 from sparkmirror.metrics import MetricsFile
 from sparkmirror.pipeline import FlowStatus
 
-__all__ = ["PIPE_CLOSED", "MeasuredView", "RunView", "drive", "run", "settings_of", "view_for"]
+__all__ = ["PIPE_CLOSED", "MeasuredView", "RunView", "drive", "leave_nothing_to_write", "run", "settings_of", "view_for"]
 
 TICK_S = 0.1
 # Showing thousands of partitions takes milliseconds; so many times as long passes before they are shown again.
@@ -80,7 +81,9 @@ def run(
     for warning in settings.warnings:
         view.say("WARN", settings.path, warning)
     with Signals() as signals:
-        sys.exit(drive(mirror, view, signals, once=once))
+        status = drive(mirror, view, signals, once=once)
+        leave_nothing_to_write()
+        sys.exit(status)
 
 
 class MeasuredView:
@@ -132,7 +135,20 @@ def view_for(console: Console) -> RunView:
 
 
 def _write_line(line: str) -> None:
-    print(line, flush=True)
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError:  # a full disk: the copying goes on without its log, and the next line is tried again
+        return
+
+
+def leave_nothing_to_write() -> None:
+    """What no disk took must not become the exit status."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        silence_stdout()
 
 
 def drive(
@@ -202,6 +218,7 @@ def silence_stdout() -> None:
 
 
 def _complain(message: str, hint: str = "") -> None:
-    print(f"sparkmirror: {printable(message)}", file=sys.stderr)
-    if hint:
-        print(f"  {printable(hint)}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # nowhere to complain: the exit status tells it, too
+        print(f"sparkmirror: {printable(message)}", file=sys.stderr)
+        if hint:
+            print(f"  {printable(hint)}", file=sys.stderr)
