@@ -42,7 +42,8 @@ class LocalCluster:
 
     `overrides` are broker settings that win over ours. `door`, if given, adds a second listener to each broker: it is
     called with the broker's id and that listener's real port, and returns the port to advertise instead (a proxy's).
-    `listeners` are further ones, mostly with TLS or a login; `address_of` tells where they are.
+    `listeners` are further ones, mostly with TLS or a login; `address_of` tells where they are. `launcher` are words that
+    stand before a broker's command, such as those that run it in another namespace.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class LocalCluster:
         jvm_options: Sequence[str] = (),
         door: Door | None = None,
         listeners: Sequence[Listener] = (),
+        launcher: Sequence[str] = (),
     ) -> None:
         if brokers not in HEAP_MB:
             raise InternalError(f"local cluster {name}: {brokers} brokers wanted; only 1 and 3 are possible")
@@ -65,6 +67,7 @@ class LocalCluster:
         self._jvm_options = list(jvm_options)
         self._door = door
         self._listeners = tuple(listeners)
+        self._launcher = list(launcher)
         self._ports: dict[int, BrokerPorts] = {}
         self._children: dict[int, Child] = {}
         self._scratch: ScratchFolder | None = None
@@ -196,7 +199,7 @@ class LocalCluster:
         log_option = log_settings(folder / "format.properties", log_file=None, level="error")
         options = [*QUICK_START, *archive_options(jars), log_option]
         call = JavaCall(jars, "kafka.tools.StorageTool", arguments, options=options)
-        return Child(f"format {self.name} {broker}", call.command(), log_file=folder / "format.log")
+        return Child(f"format {self.name} {broker}", self._launcher + call.command(), log_file=folder / "format.log")
 
     def _launch(self, broker: int) -> None:
         folder = self._folder(broker)
@@ -204,7 +207,7 @@ class LocalCluster:
         options = [*SHORT_LIFE, log_option, *archive_options(kafka_jars()), *self._jvm_options]
         arguments = [str(folder / "server.properties")]
         call = JavaCall(kafka_jars(), "kafka.Kafka", arguments, heap_mb=self._heap_mb, options=options)
-        command, output = call.command(), folder / "stdout.log"
+        command, output = self._launcher + call.command(), folder / "stdout.log"
         self._children[broker] = Child(f"broker {self.name} {broker}", command, log_file=output)
 
     def _await_live(self, wanted: set[int]) -> None:
