@@ -6,6 +6,7 @@ in milliseconds. What could not be read is in `missing`, by the name of the part
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -55,6 +56,7 @@ ERROR, WARNING, INFORMATION = Severity.ERROR, Severity.WARNING, Severity.INFORMA
 PROVEN, LIKELY, POSSIBLE = Certainty.PROVEN, Certainty.LIKELY, Certainty.POSSIBLE
 DEFAULT_OF = "default of"
 MM2_REFRESH_S = 600
+_HINT = re.compile(r" \((?=[^()]* )(?:[^()]|\([^()]*\))*\)\Z")  # words in brackets at the end
 ALIVE_STATES = ("Stable", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
@@ -173,6 +175,11 @@ class Stop:
     code: str
     reason: str
     time_ms: int | None
+
+    @property
+    def sentence(self) -> str:
+        """The reason without the hint behind it: findings have one of their own."""
+        return _HINT.sub("", self.reason)
 
 
 @dataclass(frozen=True, slots=True)

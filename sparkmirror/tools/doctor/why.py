@@ -198,9 +198,9 @@ def _walk(
         certain = next((f for f in found if f.certainty is PROVEN), None)
         if certain is not None:
             cause = certain
-            steps.append(Step(question, f"no: {certain.message}", False))
+            steps.append(Step(question, f"no: {certain.cause} ({certain.id})", False))
         elif found:
-            steps.append(Step(question, f"perhaps not: {found[0].message}", None))
+            steps.append(Step(question, f"perhaps not: {found[0].cause} ({found[0].id})", None))
         elif opens:
             steps.append(Step(question, f"not known: {opens[0].reason}", None))
         else:

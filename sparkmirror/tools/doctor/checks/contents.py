@@ -44,7 +44,7 @@ def _foreign(facts: Facts) -> Verdicts:
         is_told = stop is not None and stop.code == TargetHasStranger.code
         if not is_told and (tail is None or not tail.foreign):
             continue
-        what = stop.reason if is_told and stop is not None else (
+        what = stop.sentence.removeprefix(f"{copy.partition}: ") if is_told and stop is not None else (
             f"{counted(tail.foreign, 'record')} from offset {tail.first} on are not on the "
             "source" if tail is not None else ""
         )  # fmt: skip

@@ -25,12 +25,12 @@ def _settings(facts: Facts) -> Verdicts:
             found = theirs[name].value
             if found == (wanted if wanted is not None else ours[name].value):
                 continue  # the same value, but written in another place
-            told = "the target's default" if wanted is None else wanted
+            should = f"the source has its default, {ours[name].value}" if wanted is None else f"the source has {wanted}"
             why = f"set within {lasting(interval)} if that works" if is_synced else "sync.topic.configs.enabled is false"
             yield finding(
                 facts, "C16", WARNING, LIKELY if is_synced else PROVEN, Subject(decision.topic),
                 cause=f"{name} differs" + ("" if is_synced else ", and settings are not synced"),
-                message=f"{decision.remote}: {name} is {found}, should be {told} as on the source ({why})",
+                message=f"{decision.remote}: {name} is {found}, {should} ({why})",
                 evidence=(Fact(f"{name} on both sides", f"{ours[name].value} and {found}", facts.target.read_ms),),
                 mend="look at the mirror's rights (AlterConfigs on the topic)" if is_synced else "set it by hand, or sync "
                                                                                                  "settings",

@@ -40,7 +40,8 @@ def _recreated_copy(facts: Facts, copy: Copy) -> Verdicts:
     topic, partition = copy.partition.topic, copy.partition
     now = facts.source.topic_id(topic)
     if copy.stop is not None and copy.stop.code in (SourceTopicRecreated.code, SourceTruncated.code):
-        yield _cut(facts, copy, copy.stop.reason, Fact("ledger", copy.stop.code, copy.stop.time_ms))
+        told = copy.stop.sentence.removeprefix(f"{copy.partition}: ")
+        yield _cut(facts, copy, told, Fact("ledger", copy.stop.code, copy.stop.time_ms))
     if copy.source_topic_id and now and copy.source_topic_id != now:
         fact = Fact("id of the source topic", f"{now}, copied was {copy.source_topic_id}", facts.source.read_ms)
         yield _cut(facts, copy, "the source topic was deleted and created again: its id is another one", fact)
@@ -167,7 +168,9 @@ def _overtaken(facts: Facts) -> Verdicts:
     for copy in facts.copies.values():
         ends, reached = copy.source_ends, copy.reached
         if copy.stop is not None and copy.stop.code == SourceOffsetLost.code:
-            yield _lost(facts, copy, copy.next_upstream or 0, ends[0] if ends else 0, copy.stop.reason)
+            reached = copy.next_upstream or 0
+            begins = ends[0] if ends is not None else reached
+            yield _lost(facts, copy, reached, begins, f"the source begins at {begins}, the copy had come to {reached}")
         elif ends is not None and reached is not None and reached < ends[0]:
             count = ends[0] - reached
             why = f"the source begins at {ends[0]}, the copy had come to {reached}"

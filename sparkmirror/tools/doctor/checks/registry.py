@@ -31,7 +31,7 @@ _FAMILIES = (
 
 
 def _order(name: str) -> tuple[str, int]:
-    return {"C": "0", "D": "1"}.get(name[0], "2"), int(name[1:])
+    return {"D": "0", "C": "1"}.get(name[0], "2"), int(name[1:])
 
 
 RULES: dict[str, Rule] = {

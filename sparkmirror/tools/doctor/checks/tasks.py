@@ -150,12 +150,14 @@ def _ours(facts: Facts, wanted: str) -> Iterator[Finding]:
         stop = copy.stop
         if stop is None or _stop_id(stop.code, stop.reason) != wanted:
             continue
+        is_waiting = stop.state == "waiting"
         record = facts.reads.large.get(copy.partition)
         cause, mend, command = _own_remedy(facts, wanted, copy, record)
         since = "" if stop.time_ms is None else f" {ago(facts, stop.time_ms)} ago"
         yield finding(
-            facts, wanted, ERROR, PROVEN, copy.subject,
-            cause=cause, message=f"{copy.partition} stopped{since}: {stop.code}: {stop.reason}",
+            facts, wanted, WARNING if is_waiting else ERROR, PROVEN, copy.subject,
+            cause="a partition waits" if is_waiting else cause,
+            message=f"{copy.partition} {'waits' if is_waiting else f'stopped{since}'}: {stop.code}: {stop.sentence}",
             evidence=copy.facts(Fact("ledger", f"{stop.code}: {stop.reason}", stop.time_ms)), mend=mend, command=command,
         )  # fmt: skip
 

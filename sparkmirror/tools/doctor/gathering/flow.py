@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -201,7 +200,7 @@ def _back(settings: Settings, flow: FlowSettings) -> FlowSettings | None:
 
 
 def _file_words(settings: Settings, flow: FlowSettings) -> str:
-    words = shlex.quote(os.path.abspath(settings.path))
+    words = shlex.quote(settings.path)  # as it was given: the command is run where this one was
     return words if len(settings.enabled_flows(None)) == 1 else f"{words} --flow {shlex.quote(str(flow.name))}"
 
 
