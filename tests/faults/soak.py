@@ -242,7 +242,7 @@ def report(soak: Soak, commit: str, day: str) -> str:
     warm = last_life(soak.samples)
     minutes = (warm[-1].at - warm[0].at) / 60 if warm else 0.0
     lags = [sample.lag for sample in soak.samples if sample.lag is not None]
-    told = "\n".join(f"- {line}" for line in soak.violations) or "**0 violations.**"
+    told = "\n".join(f"- {line}" for line in soak.violations) or ("**0 violations.**" if soak.records else "**Not judged.**")
     head = [
         f"`make soak MINUTES={soak.minutes:g} SEED={soak.seed}` at commit {commit}, {day}, on two cores beside other work.",
         "",
