@@ -38,6 +38,10 @@ SETTINGS = {
     "sync.topic.acls.enabled": "false",
     "tasks.max": "2",
 }
+# What any start says, whatever was done to it.
+NOISE = re.compile(r"connect\.runtime\.isolation\.Plugins|Catching up to assignment's config offset")
+LOG_LINE = re.compile(r"\[[^]]*\] (?P<level>WARN|ERROR|FATAL) (?:\[[^]]*\] )*(?P<words>.*?)(?: \([\w.$]+\))?$")
+QUOTED_CHARACTERS_MAX = 120
 FLUSH_QUICK_MS, FLUSH_DEFAULT_MS = 1000, 60_000  # how often positions are stored
 
 
@@ -140,8 +144,8 @@ class Mm2Flow:
         if failed:
             return "told: " + ", ".join(failed)
         seen = " or ".join(sorted({state.state for state in states.values()}))
-        level = worst_level(log_of(mm2)[after:], about)
-        return f"all tasks {seen}, {level} in the log" if level else f"silent: all tasks {seen}, no WARN, no ERROR"
+        worst = worst_line(log_of(mm2)[after:], about)
+        return f"all tasks {seen}, {worst}" if worst else f"silent: all tasks {seen}, no WARN, no ERROR"
 
 
 def ends(cluster: LocalCluster, topic: str) -> dict[TopicPartition, int]:
@@ -174,14 +178,14 @@ def log_of(mm2: MirrorMaker) -> str:
     return mm2.log_file.read_text(encoding="utf-8", errors="replace") if mm2.log_file.exists() else ""
 
 
-def worst_level(log: str, about: tuple[str, ...]) -> str:
-    """ERROR or WARN if there is such a line about one of these words, about anything if there are none; else nothing."""
-    levels = set()
+def worst_line(log: str, about: tuple[str, ...]) -> str:
+    """Level and words of the first of the worst lines about one of these words, or about anything if there are none."""
+    found: dict[str, str] = {}
     for line in log.splitlines():
-        level = re.match(r"\[[^]]*\] (WARN|ERROR|FATAL) ", line)
-        if level is not None and (not about or any(word in line for word in about)):
-            levels.add(level[1])
-    return next((level for level in ("FATAL", "ERROR", "WARN") if level in levels), "")
+        match = LOG_LINE.match(line)
+        if match is not None and not NOISE.search(line) and (not about or any(word in line for word in about)):
+            found.setdefault(match["level"], match["words"][:QUOTED_CHARACTERS_MAX])
+    return next((f"{level} in the log (“{found[level]}”)" for level in ("FATAL", "ERROR", "WARN") if level in found), "")
 
 
 def _innermost(trace: str) -> str:

@@ -62,4 +62,5 @@ def test_a_batch_and_then_a_record_are_larger_than_the_target_allows(
         told = flow.told(mm2, after=after)
     healthy = sum(TOPICS.values()) - 1
     stopped = f"{len(others)} of {healthy} other partitions stop with it"
-    row.seen = f"batch: {batch}; record: {found} of its topic; {told}; {stopped}"
+    waiting = f"{found.lost} of {found.records} records of its topic are not copied"
+    row.seen = f"batch: {batch}; record: {waiting}; {told}; {stopped}"

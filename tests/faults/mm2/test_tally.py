@@ -1,10 +1,11 @@
-"""The tally counts what is wrong with a copy, and nothing else."""
+"""The tally counts what is wrong with a copy, and nothing else; the worst line of a log is found."""
 
 from __future__ import annotations
 
 import pytest
 from judge import JudgeRecord
 
+from faults.mm2.flow import worst_line
 from faults.mm2.tally import Tally, contents, tally
 
 
@@ -45,3 +46,24 @@ def test_records_differ_by_every_part_but_the_offset() -> None:
 def test_a_tally_is_told_in_words() -> None:
     assert str(Tally(4000)) == "nothing lost, nothing twice of 4,000 records"
     assert str(Tally(4000, lost=1, doubled=1200)) == "1 lost and 1,200 twice of 4,000 records"
+
+
+LOG = """\
+[2026-11-16 08:13:46,936] WARN All plugins have manifests (org.apache.kafka.connect.runtime.isolation.Plugins)
+[2026-11-16 08:13:47,000] INFO [Consumer clientId=c, groupId=null] orders-0 is out of range (org.apache.kafka.X)
+[2026-11-16 08:13:48,000] WARN [Consumer clientId=c] no such topic: orders (org.apache.kafka.clients.NetworkClient)
+[2026-11-16 08:13:49,000] ERROR Error polling:  (org.apache.kafka.connect.util.KafkaBasedLog)
+java.lang.RuntimeException: orders
+"""
+
+
+@pytest.mark.parametrize(
+    ("about", "wanted"),
+    [
+        ((), "ERROR in the log (“Error polling: ”)"),
+        (("orders",), "WARN in the log (“no such topic: orders”)"),
+        (("payments",), ""),
+    ],
+)
+def test_the_worst_line_is_quoted_and_what_every_start_says_is_none(about: tuple[str, ...], wanted: str) -> None:
+    assert worst_line(LOG, about) == wanted
