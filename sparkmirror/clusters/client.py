@@ -32,6 +32,9 @@ T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_S = 30.0
+# Questions that a broker answers from memory. Whoever watches a cluster must see within 30 s that it is silent, and an
+# owner that waits for one must not itself be silent for the 15 s after which others take it for dead.
+LOOK_TIMEOUT_S = 10.0
 # How long an action is tried again before the caller hears of it: an election takes less, an operator must see more.
 RETRY_S = 10.0
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.05, 1.0
@@ -57,6 +60,7 @@ class ClusterClient:
         self.alias = settings.alias
         self.who = principal_of(settings.security)  # for whom rights are to be granted
         self.group_nodes: dict[str, int] = {}  # who coordinates a group, as last heard
+        self.look_s = min(patience.request_s, LOOK_TIMEOUT_S)  # for metadata and offsets
         self._settings, self._patience = settings, patience
         self._bootstrap = [Address(host, port) for host, port in settings.bootstrap_servers]
         self._brokers: dict[int, Address] = {}
@@ -128,7 +132,9 @@ class ClusterClient:
     def view(self, topics: Collection[str] | None) -> ClusterView:
         """Fresh metadata of the named topics (None: all)."""
         low, high = METADATA_VERSIONS
-        answer = self.ask_any(lambda c: metadata_request(topics, c.version(METADATA_API, lowest=low, highest=high)))
+        answer = self.ask_any(
+            lambda c: metadata_request(topics, c.version(METADATA_API, lowest=low, highest=high)), timeout_s=self.look_s
+        )
         view = read_metadata(answer)
         self._brokers = dict(view.brokers)
         return view

@@ -28,6 +28,7 @@ READ_BYTES = 4 << 20
 SETTLE_PAUSE_S = 0.02
 APPEND_BATCH_BYTES = 512 << 10
 REQUEST_TIMEOUT_S = 30.0
+FOLLOW_TIMEOUT_S = 10.0  # a follower's answer is small, and its reader must soon know that none comes
 THROTTLED = 89
 
 
@@ -43,11 +44,14 @@ class RawRead:
 
 
 def _fetch(
-    connection: Connection, partition: TopicPartition, offset: int, limits: FetchLimits
+    connection: Connection,
+    partition: TopicPartition,
+    offset: int,
+    limits: FetchLimits,
+    timeout_s: float = REQUEST_TIMEOUT_S,
 ) -> tuple[bytearray, FetchedPartition]:
     body = encode_fetch({partition.topic: [(partition.partition, offset, -1)]}, limits)
-    timeout_s = REQUEST_TIMEOUT_S + limits.wait_ms / 1000
-    frame, at = connection.exchange(FETCH_API, FETCH_BY_NAME, [body], timeout_s=timeout_s)
+    frame, at = connection.exchange(FETCH_API, FETCH_BY_NAME, [body], timeout_s=timeout_s + limits.wait_ms / 1000)
     try:
         answer = parse_fetch(frame, at, by_id=False)
     except (ValueError, IndexError) as error:
@@ -110,7 +114,7 @@ class LogReader:
             self._connection = self._client.dial_leader(self.partition)
         limits = FetchLimits(wait_ms, 1, READ_BYTES, READ_BYTES, 0)
         try:
-            frame, part = _fetch(self._connection, self.partition, self.offset, limits)
+            frame, part = _fetch(self._connection, self.partition, self.offset, limits, FOLLOW_TIMEOUT_S)
             self._client.check(part.error, f"fetch of {self.partition}", f"Read on topic {self.partition.topic}")
         except Exception:
             self.close()

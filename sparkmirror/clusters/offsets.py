@@ -67,6 +67,7 @@ def list_offsets(
                 lambda c, topics=topics: list_offsets_request(  # type: ignore[misc]
                     c, topics, timestamp=timestamp, replica=replica, read_committed=read_committed
                 ),
+                timeout_s=client.look_s,
             )
             for topic in answer.topics:
                 for part in topic.partitions:
@@ -85,7 +86,9 @@ def partition_ends(client: ClusterClient, partition: TopicPartition) -> tuple[in
 
     def ask(node: int, timestamp: int, replica: int) -> tuple[int, int]:
         answer = client.ask_node(
-            node, lambda c: list_offsets_request(c, topics, timestamp=timestamp, replica=replica)
+            node,
+            lambda c: list_offsets_request(c, topics, timestamp=timestamp, replica=replica),
+            timeout_s=client.look_s,
         )
         part = answer.topics[0].partitions[0]
         client.check(part.error_code, f"offsets of {partition}", f"Describe on topic {partition.topic}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 from sparkmirror.clusters import ClusterClient, is_retriable, is_right_missing
 from sparkmirror.config import FlowSettings
@@ -36,6 +37,8 @@ from sparkmirror.pipeline.status import Discovery, FlowStatus
 
 __all__ = ["Conductor"]
 
+T = TypeVar("T")
+
 POLL_MS = 100
 POSITIONS_S = 5.0
 SYNCS_S = 1.0
@@ -43,6 +46,7 @@ ENDS_S = 2.0
 ENDS_PER_S = 400  # asking for the ends of 2 000 partitions takes 30 ms of CPU
 MOVES_S = 5.0
 STRAYS_S = 5.0
+SILENT_RETRY_S = 2.0
 FILE_S = 5.0
 OPEN_S = 5.0
 DRAIN_S = 10.0
@@ -75,6 +79,7 @@ class Conductor:
         self._counted: dict[Attempt, tuple[int, int]] = {}
         self._due: dict[str, float] = {}
         self._has_waited = False
+        self._silent: set[str] = set()  # what cannot be done now because nobody answers
 
     # --- life --------------------------------------------------------------------------------------------------
 
@@ -170,29 +175,49 @@ class Conductor:
 
     def _turn(self) -> None:
         try:
-            for record in self._poll():
-                self._take(record)
-            self._slots.check(self._slot_lost, restart=True)
-            self._recover_lost()
-            self._pass_gaps()
+            self._noting("slots", self._look_after_slots)
+            self._noting("beat", lambda: self._excusing(self._context.beat))
             self._run_due()
-            if self.status.state == "waiting":
+            if self.status.state == "waiting" and not self._silent:
                 self.status.state, self.status.reason = "running", ""
         except ClusterError as error:
             self.status.state, self.status.reason = "waiting", error.message
             time.sleep(WAIT_S)
 
+    def _noting(self, name: str, action: Callable[[], None]) -> None:
+        """Does it; if its cluster is silent, the flow waits until the same thing is answered."""
+        try:
+            action()
+        except (ClusterUnreachable, ConnectionLost):
+            self._silent.add(name)
+            self._due[name] = time.monotonic() + SILENT_RETRY_S
+            raise
+        self._silent.discard(name)
+
+    def _look_after_slots(self) -> None:
+        for record in self._poll():
+            self._take(record)
+        self._slots.check(self._slot_lost, restart=True)
+        self._recover_lost()
+        self._pass_gaps()
+
     def _poll(self) -> list[LedgerRecord]:
         asked = time.monotonic()
+        records = self._excusing(lambda: self._context.ledger.poll(POLL_MS))
+        if time.monotonic() - asked > READ_S_MAX:
+            self._slots.excuse()
+        return records
+
+    def _excusing(self, action: Callable[[], T]) -> T:
+        """Where we cannot use the ledger, slots cannot either: that they fall silent then is not their fault."""
         try:
-            return self._context.ledger.poll(POLL_MS)
-        finally:
-            if time.monotonic() - asked > READ_S_MAX:
-                self._slots.excuse()
+            return action()
+        except ClusterError:
+            self._slots.excuse()
+            raise
 
     def _run_due(self) -> None:
         context = self._context
-        context.beat()
         self._every("offset syncs", SYNCS_S, self._recorder.write_syncs)
         self._every("positions", POSITIONS_S, self._recorder.flush)
         self._every("ends", max(ENDS_S, len(self.status.partitions) / ENDS_PER_S), self._placing.look_at_ends)
@@ -210,7 +235,7 @@ class Conductor:
         if now >= self._due.setdefault(name, now + seconds):
             self._due[name] = now + seconds
             try:
-                action()
+                self._noting(name, action)
             except BrokerRefused as error:
                 if not is_right_missing(error.error_code):
                     raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -28,6 +28,7 @@ from mirroring import (
     write_settings,
 )
 
+from sparkmirror.errors import ClusterUnreachable, ConnectionLost
 from sparkmirror.local import LocalCluster, open_clusters
 
 HEAL_SECONDS_MAX = 60.0
@@ -79,7 +80,7 @@ def judge(source: LocalCluster, target: LocalCluster, topic: str) -> None:
 
 @contextmanager
 def load(source: LocalCluster, topic: str, partitions: int) -> Iterator[None]:
-    """Records of increasing number arrive in every partition until the block ends."""
+    """Records of increasing number arrive in every partition until the block ends, but for those that an outage takes."""
     ending, failed = threading.Event(), list[BaseException]()
 
     def write() -> None:
@@ -87,7 +88,8 @@ def load(source: LocalCluster, topic: str, partitions: int) -> Iterator[None]:
         try:
             while not ending.wait(PAUSE_SECONDS):
                 rows = {at: [batch_of(numbered(10, first=number, size=100))] for at in range(partitions)}
-                produce_raw(source, topic, rows)
+                with suppress(ClusterUnreachable, ConnectionLost):
+                    produce_raw(source, topic, rows)
                 number += 10
         except BaseException as error:  # noqa: BLE001  told by the test's own thread
             failed.append(error)
@@ -170,6 +172,30 @@ def test_a_source_that_goes_away_is_told_and_copied_on_when_it_is_back(
     judge(source, target, topic)
     said = len(mirror.output)
     mirror.await_said("outage->outage-to running", 15.0, after=said)
+
+
+@pytest.mark.fault("F12")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_a_source_that_restarts_during_the_copy_is_copied_on_without_a_gap(
+    mirror: LiveMirror, pair: tuple[LocalCluster, LocalCluster], how: str, row
+) -> None:
+    source, target = pair
+    topic = f"outage-source-{how}"
+    create_topics(source, {topic: (2, {})})
+    with load(source, topic, 2):
+        await_true(lambda: partitions_of(target, f"outage.{topic}") == 2, 30.0, "the topic is created")
+        await_true(has_grown(target, topic, 100), 30.0, "copying goes on")
+        getattr(source, how)(1)
+        source.start(1)
+        began = time.monotonic()
+        end = max(log_ends(target, f"outage.{topic}").values())
+        await_true(has_grown(target, topic, end + 100), 2 * HEAL_SECONDS_MAX, "copying goes on again")
+    await_copied(source, target, topic, 2 * HEAL_SECONDS_MAX)
+    row.recovered = time.monotonic() - began
+    judge(source, target, topic)
+    count = sum(log_ends(source, topic).values())
+    row.seen = f"source {'restarted' if how == 'stop' else 'killed'} under load: {count} records copied, no gap, none twice"
 
 
 def test_a_corrupt_batch_stops_its_partition_with_offset_and_reason(
