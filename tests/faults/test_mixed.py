@@ -1,4 +1,4 @@
-"""The mixed workload says who each record is, and the judge over it is proved by mutation; nothing here needs a broker."""
+"""The mixed workload says who each record is; the judge over it is proved by mutation. Only the last test needs a broker."""
 
 from __future__ import annotations
 
@@ -9,11 +9,26 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from judge import JudgeRecord, compacted_violations, compare, newest_violations, send_violations
+from integration.mirroring import await_true, log_ends
+from judge import JudgeRecord, compacted_violations, compare, java_digests, newest_violations, send_violations
 from judge.digests import digest, gather, named_send
 
 from faults.chaos import GroupWatch, Verdict, keep
-from faults.mixed import KEYS, LANES, SIZE_MAX, Books, Outcome, Shape, Shaper, key_of, send_id
+from faults.mixed import (
+    KEYS,
+    LANES,
+    MIXED,
+    PARTITIONS,
+    SIZE_MAX,
+    TRANSACTED,
+    Books,
+    MixedWorkload,
+    Outcome,
+    Shape,
+    Shaper,
+    key_of,
+    send_id,
+)
 from faults.soak import Sample, Soak, Use, draw, last_life, put_between, report, slope_per_hour
 
 RUN = "run"
@@ -230,6 +245,9 @@ def test_growth_is_told_in_figures() -> None:
     assert last_life(soak.samples)[0].at - 100.0 >= 120.0
     text = report(soak, "abc", "2026-01-01")
     assert "**0 violations.**" in text and "| workers | 88 | 198 | 198 | +1440 |" in text
+    soak.records = 0
+    assert "0 violations" not in report(soak, "abc", "2026-01-01") and "**Not judged.**" in report(soak, "abc", "2026-01-01")
+    soak.records = 1000
     soak.violations.append("something was lost")
     assert "0 violations" not in report(soak, "abc", "2026-01-01")
 
@@ -265,3 +283,27 @@ def test_results_of_seeds_are_kept_beside_those_of_others(tmp_path: Path) -> Non
     assert [row.split(" | ")[:3] for row in rows] == [["| 3", "0", "0"], ["| 12", "0", "7"]]
     assert "2 seeds, 1 faults, 7 records judged; 0 seeds with violations." in page.read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["seeds.json", "seeds.md"]
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_what_the_workload_calls_ok_is_on_its_broker_once(own_cluster, tmp_path: Path) -> None:
+    cluster = own_cluster("mixed")
+    with MixedWorkload(cluster, tmp_path, run=RUN, seed=1, megabytes_per_s=2.0, groups=["group-1"]) as workload:
+        await_true(lambda: min(log_ends(cluster, topic)[0] for topic in PARTITIONS) > 100, 120, "records in every topic")
+        sent = workload.finish()
+    for topic in (MIXED, TRANSACTED):
+        for isolation in ("read_committed", "read_uncommitted"):
+            found = java_digests(cluster.bootstrap, topic, isolation, IDENTIFY)
+            assert found.damaged == []
+            for partition, sends in found.sends.items():
+                outcomes = {
+                    send_id(lane, number): code
+                    for (lane, sent_topic, sent_partition), codes in sent.outcomes.items()
+                    if (sent_topic, sent_partition) == (topic, partition)
+                    for number, code in enumerate(codes)
+                }
+                is_committed = isolation == "read_committed"
+                assert send_violations(outcomes, sends, sends, committed_only=is_committed) == [], sent.troubles
+    codes = b"".join(sent.outcomes.values())
+    assert all(codes.count(outcome) for outcome in (Outcome.OK, Outcome.FAILED, Outcome.ABORTED)), sent.counted()
