@@ -28,7 +28,17 @@ from sparkmirror.clusters.tls import TlsSettings, handshake_trouble, is_alert
 from sparkmirror.config import Secret
 from sparkmirror.errors import BrokerRefused, BrokerTooOld, ClusterUnreachable, ConfigError, ConnectionLost
 
-__all__ = ["CLIENT_ID", "FRAME_BYTES_MAX", "Address", "Buffer", "Connection", "connect", "is_trickle", "request_head"]
+__all__ = [
+    "CLIENT_ID",
+    "FRAME_BYTES_MAX",
+    "UNREADABLE",
+    "Address",
+    "Buffer",
+    "Connection",
+    "connect",
+    "is_trickle",
+    "request_head",
+]
 
 CLIENT_ID = "sparkmirror"
 CLIENT = CLIENT_ID.encode()
@@ -44,6 +54,8 @@ SASL_ROUNDS_MAX = 10  # Kerberos takes four, SCRAM two
 # A connection is renewed after this part of the time for which the broker knows us (KIP-368; Java: 85 to 95 %).
 SESSION_PART = 0.85
 ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED = 34, 58
+# What kafka-python raises for bytes that are no answer.
+UNREADABLE = (ValueError, struct.error, IndexError, KafkaError, UnicodeDecodeError)
 TLS_ALERT = b"\x15\x03"  # how a TLS listener answers who does not speak TLS
 
 
@@ -126,7 +138,7 @@ class Connection:
             if header.correlation_id != self._correlation:
                 raise ValueError(f"correlation id {header.correlation_id}, expected {self._correlation}")
             return response_type.decode(stream)
-        except (ValueError, struct.error, IndexError, KafkaError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             self.close()
             raise ConnectionLost(f"{self.alias} at {self.address}: unreadable answer: {error}") from error
 

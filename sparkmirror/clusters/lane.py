@@ -16,7 +16,15 @@ from itertools import islice
 from typing import Any
 
 from sparkmirror.clusters.compact import skip_tags
-from sparkmirror.clusters.connection import CLIENT_ID, FRAME_BYTES_MAX, Buffer, Connection, is_trickle, request_head
+from sparkmirror.clusters.connection import (
+    CLIENT_ID,
+    FRAME_BYTES_MAX,
+    UNREADABLE,
+    Buffer,
+    Connection,
+    is_trickle,
+    request_head,
+)
 from sparkmirror.errors import ConnectionLost
 
 __all__ = ["Lane", "Reply"]
@@ -87,8 +95,14 @@ class Lane:
                 reply(None)
                 return
             stream = io.BytesIO(buffer)
-            response_type.parse_header(stream)
-            reply(response_type.decode(stream))
+            try:
+                response_type.parse_header(stream)
+                answer = response_type.decode(stream)
+            except UNREADABLE as error:
+                self.broken = f"unreadable answer: {error}"
+                reply(None)
+                return
+            reply(answer)
 
         self._queue(request.encode(framed=True, header=True), (), correlation, decode, now, False)
         self.flush()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from sparkmirror.clusters import Address, ClusterClient, Lane, connect, connection
+from sparkmirror.clusters import METADATA_VERSIONS, Address, ClusterClient, Lane, connect, connection, metadata_request
 from sparkmirror.config.values import ClusterSettings
 from sparkmirror.errors import ClusterError, ClusterUnreachable, ConnectionLost
 
@@ -148,3 +148,22 @@ def test_a_lane_breaks_and_everybody_who_waits_hears_of_it(server: Callable[[Tal
     made.close()
     assert heard == [None]
     assert isinstance(made.lost(), ConnectionLost)
+
+
+@pytest.mark.parametrize("talk", [name for name in TALKS if "nonsense" in name])
+def test_a_lane_that_hears_nonsense_tells_who_asked_and_never_raises(
+    server: Callable[[Talk], HostileServer], talk: str
+) -> None:
+    hostile = server(TALKS[talk])
+    sock = socket.create_connection((hostile.address.host, hostile.address.port))
+    made = Lane(connection.Connection(sock, hostile.address, "A"), time.monotonic())
+    heard: list[object] = []
+    made.ask(metadata_request(["t"], METADATA_VERSIONS[1]), heard.append, time.monotonic())
+    deadline = time.monotonic() + SECONDS_MAX
+    while made.broken is None and not heard:
+        assert time.monotonic() < deadline, "the lane hangs"
+        made.read(time.monotonic())
+        time.sleep(0.005)
+    made.close()
+    assert len(heard) == 1
+    assert (heard[0] is None) == (made.broken is not None)
