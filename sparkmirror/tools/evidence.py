@@ -53,7 +53,8 @@ T = TypeVar("T")
 Side = Literal["source", "target"]
 NO_RIGHTS = frozenset({29, 30, 31, 53, 65})
 UNKNOWN_TOPIC = 3
-PAUSE_S = 0.02
+PAUSE_S, IDLE_MAX = 0.05, 100  # a reader that gets nothing for five seconds gives up
+OFFSET_NOT_AVAILABLE = 78
 NOTES_MAX = 200  # ten thousand groups without rights are not ten thousand notes
 MALFORMED_TOLD_MAX = 20  # notes per internal topic; the rest is counted
 
@@ -332,6 +333,7 @@ def read_to_mark(client: ClusterClient, partition: TopicPartition) -> Iterator[R
     A batch that cannot be read is passed over with its offsets.
     """
     high_watermark, _, _, at = partition_ends(client, partition)
+    idle = 0
     while at < high_watermark:
         read = read_raw(client, partition, at)
         for batch in read.batches:
@@ -341,8 +343,14 @@ def read_to_mark(client: ClusterClient, partition: TopicPartition) -> Iterator[R
                 except CorruptBatch:
                     yield replace(_UNREADABLE, offset=batch.base_offset)
             at = batch.last_offset + 1
+            idle = 0
         if not read.batches:
+            idle += 1
+            if idle > IDLE_MAX:
+                client.check(OFFSET_NOT_AVAILABLE, f"{partition} at offset {at}")
             time.sleep(PAUSE_S)
+            _, _, _, first = partition_ends(client, partition)  # the log may have been cut meanwhile
+            at = max(at, first)
 
 
 _UNREADABLE = Record(0, -1, None, None)

@@ -101,12 +101,12 @@ def translate_positions(settings: Settings, request: TranslateRequest) -> Transl
         found = {key: _unknown(*key) for key in asked}
         for route in routes:
             found |= route.translate([key for key in asked if found[key].destination is None])
-        for note in (note for route in routes for note in route.evidence.notes):
-            notes.add(note)
     finally:
         for route in routes:
             route.close()
-    if not routes[0].evidence.is_up(routes[0].here) or not asked:
+    for note in (note for route in routes for note in route.evidence.notes):
+        notes.add(note)
+    if not asked:
         _note_nothing(notes, request)
     ordered = sorted(found.values(), key=lambda p: (p.group, p.origin, p.offset))
     return Translations(request.origin, request.destination, tuple(ordered), notes)
