@@ -48,7 +48,7 @@ def test_every_example_but_that_of_security_is_run() -> None:
     assert {path.stem for path in FOLDER.glob("*.properties")} - {"cluster_and_security"} == set(EXAMPLES)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_copies(name: str, clusters: list[LocalCluster], tmp_path: Path) -> None:
     head, copies = EXAMPLES[name]

@@ -34,7 +34,7 @@ def produce(bootstrap: str, topic: str, text: str) -> None:
     producer.close()
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_both_directions_of_an_active_active_pair_copy_in_one_process_without_a_loop(
     source_cluster, target_cluster, topic_name, tmp_path: Path
 ):

@@ -28,7 +28,7 @@ def driver_cpu(pid: int) -> tuple[float, float]:
 
 
 @pytest.mark.nightly  # a figure, and so a matter of an otherwise idle machine
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_an_idle_flow_costs_little_and_still_keeps_its_intervals(
     own_cluster: Callable[..., LocalCluster], tmp_path: Path
 ) -> None:

@@ -23,7 +23,7 @@ class Door:
         monkeypatch.setattr(flow_ledger, "create_topics", self._create)
 
     def view(self, names: list[str]) -> Any:
-        return SimpleNamespace(topics={name: SimpleNamespace(error=0) for name in names if name in self.topics})
+        return SimpleNamespace(topics={name: SimpleNamespace(error=0, partitions=1) for name in names if name in self.topics})
 
     def leader_node(self, partition: Any) -> int:
         return 1
