@@ -58,7 +58,8 @@ def views(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Views]:
         more = {"groups": GROUP, "sync.topic.acls.enabled": "false", "lag.group.enabled": "true"}
         settings = flow_settings(cluster, cluster, alias=ALIAS, topics=TOPIC, more=more)
         run_cleanly(write_settings(folder / "once.properties", settings))
-        Right("source", "Topic", "*", ("Describe",), "").grant(cluster, "watcher", {})
+        for start in (f"{ALIAS}*", "mm2-*"):
+            Right("source", "Topic", start, ("Describe",), "").grant(cluster, "watcher", {})
         names = {"A": ALIAS, "B": f"{ALIAS}-to", "TOPIC": TOPIC, "GROUP": GROUP}
         for right in documented_rights():
             if right.resource in RESOURCES and right.only_with != "sync.topic.acls.enabled = true":

@@ -64,8 +64,9 @@ def counted(count: int, noun: str) -> str:
 
 
 def alter_topic(cluster: ClusterFacts, topic: str, settings: str) -> str:
-    """Kafka's own command that changes settings of a topic."""
+    """Kafka's own command that changes settings of a topic; a name without a value goes back to the default."""
+    verb = "--add-config" if "=" in settings else "--delete-config"
     return (
         f"kafka-configs.sh --bootstrap-server {shlex.quote(cluster.bootstrap)} --alter --entity-type topics "
-        f"--entity-name {shlex.quote(topic)} --add-config {shlex.quote(settings)}"
+        f"--entity-name {shlex.quote(topic)} {verb} {shlex.quote(settings)}"
     )

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.main import get_command
 from typer.testing import CliRunner, Result
-from unit.tools.doctor_builders import NOW, ORDERS, a_copy, a_group, ends, facts_of, report_of
+from unit.tools.doctor_builders import NOW, ORDERS, OURS, a_copy, a_group, ends, facts_of, our_copy, report_of
 
 from sparkmirror.cli.app import app
 from sparkmirror.cli.findings_view import print_lines, report_lines, report_value
 from sparkmirror.tools.doctor import RULES, Report, Severity
+from sparkmirror.tools.doctor.facts import Runner, Synced
 from sparkmirror.tools.doctor.findings import Open, Subject
 
 
@@ -122,3 +125,24 @@ def test_an_unknown_flow_and_a_broken_file_end_with_status_1(tmp_path: Path) -> 
 def test_a_rule_is_explained_without_a_file() -> None:
     ended = run("doctor", "--explain", "d6")
     assert ended.exit_code == 0 and ended.stdout.startswith("D6  source topic created again")
+
+
+def test_every_command_of_a_finding_is_one_that_the_program_takes() -> None:
+    past_end = a_group("g", target={type(ORDERS)("A.orders", 0): 99})
+    old = a_group("o", source={ORDERS: 2}, translated={ORDERS: None}, checkpoints={}, target={})
+    sick = [
+        LOST,
+        facts_of([a_copy(source=ends(0, 4))]),
+        facts_of(groups=[past_end, old]),
+        facts_of([our_copy(source=ends(17, 20))], runner=OURS),
+        facts_of([our_copy()], runner=Runner("sparkmirror", "dead", "h")),
+        facts_of([a_copy(sync=Synced(9, 30, NOW))]),
+    ]
+    commands = {f.command for facts in sick for f in report_of(facts).findings if f.command.startswith("sparkmirror ")}
+    assert {command.split()[1] for command in commands} == {"offsets", "translate", "run"}
+    for command in commands:
+        words = shlex.split(command)[1:]
+        taken = get_command(app)
+        while hasattr(taken, "commands"):
+            taken = taken.commands[words.pop(0)]
+        taken.make_context(command, list(words))  # raises for a word that it does not know

@@ -34,7 +34,7 @@ def _settings(facts: Facts) -> Verdicts:
                 evidence=(Fact(f"{name} on both sides", f"{ours[name].value} and {found}", facts.target.read_ms),),
                 mend="look at the mirror's rights (AlterConfigs on the topic)" if is_synced else "set it by hand, or sync "
                                                                                                  "settings",
-                command=alter_topic(facts.target, decision.remote, f"{name}={wanted}") if wanted is not None else "",
+                command=alter_topic(facts.target, decision.remote, name if wanted is None else f"{name}={wanted}"),
             )  # fmt: skip
 
 
