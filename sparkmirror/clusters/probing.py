@@ -27,7 +27,7 @@ UNKNOWN_TOPIC_OR_PARTITION, NO_LEADER, NETWORK = 3, 5, 13
 # A leader that is being elected is there within a second or two; a tool does not wait for an outage to end.
 SETTLE_S = 3.0
 NO_OFFSET = -1
-DESCRIBE = 8  # Kafka's number of the right; authorized operations are a set of such bits
+DESCRIBE = 8  # Kafka's number of the right
 CLUSTER_RIGHTS_VERSIONS = (8, 10)  # KIP-430; later versions moved it to DescribeCluster
 
 Wanted = Mapping[TopicPartition, int]
@@ -81,7 +81,7 @@ def is_allowed_to_list_all(client: ClusterClient) -> bool:
         )
 
     answer = client.retry(lambda: client.ask_any(build))
-    return bool(answer.cluster_authorized_operations >> DESCRIBE & 1)
+    return DESCRIBE in (answer.authorized_operations or ())
 
 
 def _probe(client: ClusterClient, wanted: Wanted) -> dict[TopicPartition, Answer]:

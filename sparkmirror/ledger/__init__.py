@@ -35,6 +35,7 @@ from sparkmirror.ledger.records import (
     State,
     Void,
     decode,
+    decode_key,
     encode,
     tombstone,
 )
@@ -101,6 +102,7 @@ __all__ = [
     "Void",
     "close_lost_attempt",
     "decode",
+    "decode_key",
     "encode",
     "expectation",
     "extend_runs",

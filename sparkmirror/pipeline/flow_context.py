@@ -121,6 +121,13 @@ class FlowContext:
 
     def move(self, moves: Iterable[Move], reason: str) -> None:
         """Says in the ledger that partitions go on elsewhere; only of those whose last attempt is over."""
+        records = self.move_records(moves, reason)
+        self.ledger.append(records)
+        for record in records:
+            self.ledger.view.apply(record)
+
+    def move_records(self, moves: Iterable[Move], reason: str) -> list[LedgerRecord]:
+        """What would say so; nothing is written yet."""
         records: list[LedgerRecord] = []
         for move in moves:
             newest = self.ledger.view.of(move.partition).newest
@@ -128,9 +135,7 @@ class FlowContext:
             order = self.order(move.partition, ready, slot=NOBODY, incarnation=NOBODY)
             assert order.life == move.life, "a move must name the topics it was judged by"
             records += moved(move, order, reason=reason, time_ms=int(time.time() * 1000))
-        self.ledger.append(records)
-        for record in records:
-            self.ledger.view.apply(record)
+        return records
 
     def raise_epoch(self, held: tuple[int, int] | None) -> tuple[int, int]:
         """InitProducerId for the flow."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 
 from sparkmirror.clusters import EARLIEST, LATEST, ClusterClient, fence, list_offsets
 from sparkmirror.config import FlowSettings
 from sparkmirror.errors import ClusterError, MoveRefused
-from sparkmirror.ledger import Life, Move, Standing, lost_attempts
+from sparkmirror.ledger import LedgerRecord, Life, Move, Standing, decode_key, lost_attempts
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.flow_context import FlowContext, FlowPlace
 from sparkmirror.pipeline.flow_ledger import ensure_compacted_topic
@@ -35,25 +35,15 @@ class Repositioning:
         """Source and target."""
         return self._context.source, self._context.target
 
-    def look(self, topic: MirroredTopic, partitions: Sequence[TopicPartition]) -> list[Standing]:
+    def look(self, topics: Mapping[str, MirroredTopic], partitions: Sequence[TopicPartition]) -> list[Standing]:
         """How partitions stand, as far as that can be seen without taking the flow; changes nothing."""
         context = self._context
         if _has_topic(context.target, context.place.ledger_topic):
             context.ledger.read_all()
-        return self._standings(topic, partitions)
+        return self._standings(topics, partitions)
 
-    def take(
-        self,
-        topic: str,
-        partitions: Sequence[TopicPartition],
-        discover: Callable[[ClusterClient, ClusterClient], Discovery],
-        accepted: Collection[str],
-    ) -> list[Standing]:
-        """Owns the flow, ends the partitions' attempts, and says how they stand: nobody can be writing there now.
-
-        `accepted` are codes of errors that are lived with. A partition about which nothing could be found out stands where
-        it was proven; what follows on the target is then not known to be a copy.
-        """
+    def own(self) -> None:
+        """Takes the flow: whoever owned it before can write nothing more. Raises FlowOwnedByAnother if that one lives."""
         context = self._context
         flow, place = context.flow, context.place
         ensure_compacted_topic(context.target, place.ledger_topic, 1, flow.offset_storage_replication_factor)
@@ -62,12 +52,26 @@ class Repositioning:
         )
         context.ownership = own(context, self._stop)
         self._recorder = Recorder.of(context)
+
+    def take(
+        self,
+        partitions: Sequence[TopicPartition],
+        discover: Callable[[ClusterClient, ClusterClient], Discovery],
+        accepted: Collection[str],
+    ) -> list[Standing]:
+        """Ends the partitions' attempts and says how they stand: nobody can be writing there now. Only after `own`.
+
+        `accepted` are codes of errors that are lived with. A partition about which nothing could be found out stands where
+        it was proven; what follows on the target is then not known to be a copy.
+        """
+        context = self._context
         discovery = discover(context.source, context.target)
-        if topic in discovery.stopped:
-            raise MoveRefused(f"topic {topic}: {discovery.stopped[topic]}")
+        for topic in dict.fromkeys(partition.topic for partition in partitions):
+            if topic in discovery.stopped:
+                raise MoveRefused(f"topic {topic}: {discovery.stopped[topic]}")
         context.topics = {found.topic: found for found in discovery.topics}
         self._end_attempts(partitions, accepted)
-        return self._standings(context.topics[topic], partitions)
+        return self._standings(context.topics, partitions)
 
     def _end_attempts(self, partitions: Sequence[TopicPartition], accepted: Collection[str]) -> None:
         context = self._context
@@ -92,13 +96,14 @@ class Repositioning:
         status = self._context.status.partitions.get(partition)
         return status.reason if partition in self._context.stopped and status is not None else ""
 
-    def _standings(self, topic: MirroredTopic, partitions: Sequence[TopicPartition]) -> list[Standing]:
+    def _standings(self, topics: Mapping[str, MirroredTopic], partitions: Sequence[TopicPartition]) -> list[Standing]:
         context = self._context
         starts = list_offsets(context.source, partitions, timestamp=EARLIEST)
         ends = list_offsets(context.source, partitions, timestamp=LATEST, read_committed=context.read_committed)
-        present = context.target.view([topic.remote])
+        present = context.target.view({topics[partition.topic].remote for partition in partitions})
         found = []
         for partition in partitions:
+            topic = topics[partition.topic]
             history = context.ledger.view.of(partition)
             newest, target = history.newest, TopicPartition(topic.remote, partition.partition)
             is_there = present.leader(target) is not None
@@ -116,7 +121,11 @@ class Repositioning:
             )
         return found
 
-    def write(self, moves: Sequence[Move], reason: str) -> None:
+    def prepare(self, moves: Sequence[Move], reason: str) -> list[LedgerRecord]:
+        """The ledger's records of the moves, to be kept for taking them back; nothing is written yet."""
+        return self._context.move_records(moves, reason)
+
+    def write(self, moves: Sequence[Move], records: Sequence[LedgerRecord]) -> None:
         """Says the moves in the ledger and in MM2's positions, so that both go on at the same offset.
 
         A position of MM2's that lies before the ledger's word means nothing, one behind it means that MM2 copied since.
@@ -130,10 +139,27 @@ class Repositioning:
             if move.is_map_new:
                 recorder.begin_anew(move.partition, move.new.downstream)
         recorder.flush()
-        self._context.move(moves, reason)
+        self._context.ledger.append(records)
         for move in moves:
             recorder.move(move.partition, move.new.upstream)
         recorder.flush()
+
+    def check_take_back(self, keys: Sequence[bytes]) -> None:
+        """Raises MoveRefused unless the moves of these keys are the last word of their partitions."""
+        view = self._context.ledger.read_all()
+        found = [decode_key(key) for key in keys]
+        for _, partition, _, _ in found:
+            newest = view.of(partition).newest
+            if newest is None or not newest.is_move or all(newest.attempt != a for _, p, a, _ in found if p == partition):
+                raise MoveRefused(
+                    f"{partition}: the flow has gone on since it was moved, so the move cannot be taken back",
+                    hint="set its position: `sparkmirror offsets set`",
+                )
+
+    def take_back(self, keys: Sequence[bytes]) -> None:
+        """Takes moves back by the keys of their records: the ledger says what it said before. Only after `own`."""
+        self.check_take_back(keys)
+        self._context.ledger.remove([(key, None) for key in keys])
 
     def close(self) -> None:
         """Gives the flow back and ends the connections."""

@@ -1,14 +1,26 @@
-"""sparkmirror offsets …: where a flow's partitions go on."""
+"""sparkmirror offsets …: what is stored of the flows' positions, and where their partitions go on."""
 
 import typer
 
+from sparkmirror.cli.offsets.exporting import export
+from sparkmirror.cli.offsets.importing import import_
+from sparkmirror.cli.offsets.listing import list_
 from sparkmirror.cli.offsets.reset import reset
+from sparkmirror.cli.offsets.setting import set_
 from sparkmirror.cli.offsets.skip import skip
+from sparkmirror.cli.offsets.undo import undo
 
-__all__ = ["offsets", "reset", "skip"]
+__all__ = ["export", "import_", "list_", "offsets", "reset", "set_", "skip", "undo"]
 
 offsets = typer.Typer(
-    help="Say where partitions go on, while nobody runs the flow.", no_args_is_help=True, rich_markup_mode=None
+    help="Show where partitions stand, and say where they go on while nobody runs the flow.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
-offsets.command()(skip)
-offsets.command()(reset)
+offsets.command("list")(list_)
+offsets.command("export")(export)
+offsets.command("set")(set_)
+offsets.command("reset")(reset)
+offsets.command("skip")(skip)
+offsets.command("import")(import_)
+offsets.command("undo")(undo)

@@ -1,4 +1,4 @@
-"""sparkmirror offsets reset FILE: copy from another source offset on."""
+"""sparkmirror offsets reset FILE: copy once more, from the beginning or from another source offset on."""
 
 from __future__ import annotations
 
@@ -6,31 +6,62 @@ from typing import Annotated
 
 import typer
 
-from sparkmirror.cli.offsets.words import Flow, Partition, Topic, Yes, carry_out
+from sparkmirror.cli.offsets.words import (
+    All,
+    Connector,
+    DryRun,
+    Flow,
+    ForceUnseen,
+    IsJson,
+    OffsetsTopics,
+    Partition,
+    Topic,
+    UndoFile,
+    WithTarget,
+    WorkerGroup,
+    Yes,
+    carry_out,
+    goal_of,
+    is_wanted,
+    require_topic,
+    storage_of,
+)
 from sparkmirror.cli.run import FILE_HELP
-from sparkmirror.cli.text import printable
-from sparkmirror.tools import MoveRequest
+from sparkmirror.tools.offsets import MoveRequest
 
 __all__ = ["reset"]
 
-TO_HELP = "The next upstream offset to copy, or earliest or latest."
-NAMED = ("earliest", "latest")
+TO_HELP = "The next upstream offset to copy: earliest, latest, an offset, or a time such as 2026-01-31T12:00:00Z."
 
 
 def reset(
     file: Annotated[str, typer.Argument(help=FILE_HELP, metavar="FILE")],
-    topic: Topic,
+    topic: Topic = None,
+    is_all: All = False,
     partition: Partition = None,
-    to: Annotated[str, typer.Option(help=TO_HELP, metavar="earliest|latest|OFFSET")] = "earliest",
+    to: Annotated[str, typer.Option(help=TO_HELP, metavar="WHERE")] = "earliest",
     flow: Flow = None,
+    with_target: WithTarget = False,
+    connector: Connector = None,
+    offsets_topic: OffsetsTopics = None,
+    worker_group: WorkerGroup = None,
+    force_unseen: ForceUnseen = False,
+    undo_file: UndoFile = None,
+    dry_run: DryRun = False,
     yes: Yes = False,
+    is_json: IsJson = False,
 ) -> None:
     """Copy from another offset on, behind what the target holds: after a topic was created again, or on purpose.
 
-    MirrorMaker 2's stored position is set too, so that it would go on at the same offset.
+    A flow of sparkmirror's moves in its ledger, and MirrorMaker 2's position is set with it. A flow of MirrorMaker 2's
+    has only its own records: the position is forgotten by a tombstone in the very partition that holds its key.
 
-    Status: 0 changed, or with nothing to change, or told without --yes; 2 refused; 5 another process owns the flow.
+    Status: 0 changed, or with nothing to change, or told without --yes; 2 refused; 5 somebody runs the flow.
     """
-    if to not in NAMED and not (to.isascii() and to.isdigit()):
-        raise typer.BadParameter(f"expected earliest, latest or an offset, found {printable(to)}", param_hint="--to")
-    carry_out(file, MoveRequest("reset", topic, partition, to, flow), yes=yes)
+    require_topic(topic, is_all=is_all)
+    storage = storage_of(connector, offsets_topic, worker_group)
+    request = MoveRequest(
+        "reset", topic, partition, goal_of(to), flow, storage,
+        force_unseen=force_unseen, with_target=with_target, undo_file=undo_file,
+    )  # fmt: skip
+    carry_out(file, request, yes=is_wanted(yes=yes, dry_run=dry_run), is_json=is_json)

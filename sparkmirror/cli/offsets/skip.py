@@ -6,9 +6,22 @@ from typing import Annotated
 
 import typer
 
-from sparkmirror.cli.offsets.words import Flow, Partition, Topic, Yes, carry_out
+from sparkmirror.cli.offsets.words import (
+    Connector,
+    DryRun,
+    Flow,
+    IsJson,
+    OffsetsTopics,
+    Partition,
+    UndoFile,
+    WorkerGroup,
+    Yes,
+    carry_out,
+    is_wanted,
+    storage_of,
+)
 from sparkmirror.cli.run import FILE_HELP
-from sparkmirror.tools import MoveRequest
+from sparkmirror.tools.offsets import Goal, MoveRequest
 
 __all__ = ["skip"]
 
@@ -17,16 +30,26 @@ TO_HELP = "The next upstream offset to copy; by default the first one that the s
 
 def skip(
     file: Annotated[str, typer.Argument(help=FILE_HELP, metavar="FILE")],
-    topic: Topic,
+    topic: Annotated[str, typer.Option(help="The topic, by its name on the source.", metavar="NAME")],
     partition: Partition = None,
     to: Annotated[int | None, typer.Option(help=TO_HELP, metavar="OFFSET", min=0)] = None,
     flow: Flow = None,
+    connector: Connector = None,
+    offsets_topic: OffsetsTopics = None,
+    worker_group: WorkerGroup = None,
+    undo_file: UndoFile = None,
+    dry_run: DryRun = False,
     yes: Yes = False,
+    is_json: IsJson = False,
 ) -> None:
     """Accept a gap: records that the source deleted, or that cannot be copied. The ledger keeps it, and `plan` shows it.
 
-    Also goes on behind what somebody else wrote to the target.
+    Also goes on behind what somebody else wrote to the target. MirrorMaker 2 is told the offset before --to as the last
+    one that it copied: to pass over a record at 41, skip --to 42.
 
-    Status: 0 changed, or with nothing to change, or told without --yes; 2 refused; 5 another process owns the flow.
+    Status: 0 changed, or with nothing to change, or told without --yes; 2 refused; 5 somebody runs the flow.
     """
-    carry_out(file, MoveRequest("skip", topic, partition, None if to is None else str(to), flow), yes=yes)
+    goal = None if to is None else Goal("offset", to)
+    storage = storage_of(connector, offsets_topic, worker_group)
+    request = MoveRequest("skip", topic, partition, goal, flow, storage, undo_file=undo_file)
+    carry_out(file, request, yes=is_wanted(yes=yes, dry_run=dry_run), is_json=is_json)

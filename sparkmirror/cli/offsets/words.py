@@ -1,57 +1,105 @@
-"""What both verbs take, and how their verdict is told."""
+"""What the verbs take, and how a request is carried out."""
 
 from __future__ import annotations
 
+import json
+import shlex
 import sys
 from typing import Annotated
 
 import typer
 
-from sparkmirror.cli.text import amount, printable
+from sparkmirror.cli.offsets.telling import as_json, as_lines
 from sparkmirror.config import load
-from sparkmirror.ledger import Move
-from sparkmirror.tools import MoveRequest, MoveVerdict, apply, preview
+from sparkmirror.errors import MoveRefused
+from sparkmirror.tools.offsets import Goal, MoveRequest, StoragePlace, apply, parse_goal, preview
 
-__all__ = ["Flow", "Partition", "Topic", "Yes", "as_lines", "carry_out"]
+__all__ = [
+    "All",
+    "Connector",
+    "DryRun",
+    "Flow",
+    "ForceUnseen",
+    "IsJson",
+    "OffsetsTopics",
+    "Partition",
+    "Topic",
+    "UndoFile",
+    "WithTarget",
+    "WorkerGroup",
+    "Yes",
+    "carry_out",
+    "command_text",
+    "goal_of",
+    "is_wanted",
+    "require_topic",
+    "storage_of",
+]
 
-Topic = Annotated[str, typer.Option(help="The topic, by its name on the source.", metavar="NAME")]
-Partition = Annotated[int | None, typer.Option(help="Only this partition.", metavar="NUMBER")]
+Topic = Annotated[str | None, typer.Option(help="The topic, by its name on the source.", metavar="NAME")]
+All = Annotated[bool, typer.Option("--all", help="Every topic of the flow.")]
+Partition = Annotated[int | None, typer.Option(help="Only this partition.", metavar="NUMBER", min=0)]
 Flow = Annotated[str | None, typer.Option(help="Which flow, if FILE has several.", metavar="A->B")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it; without this only told what would change.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would change, which is the default.")]
+IsJson = Annotated[bool, typer.Option("--json", help="JSON with a schema number.")]
+UndoFile = Annotated[
+    str | None, typer.Option(help="Save what is there to this new file; by default one beside FILE.", metavar="PATH")
+]
+ForceUnseen = Annotated[
+    bool, typer.Option("--force-unseen", help="MirrorMaker 2: write keys that nobody wrote before, too.")
+]
+WithTarget = Annotated[
+    bool, typer.Option("--with-target", help="Delete the copies, and what speaks of their offsets, to begin with none.")
+]
+Connector = Annotated[
+    str | None, typer.Option(help="MirrorMaker 2 on a Connect cluster: the source connector's name.", metavar="NAME")
+]
+OffsetsTopics = Annotated[
+    list[str] | None,
+    typer.Option("--offsets-topic", help="Its workers' offset.storage.topic; again for one of the connector's own.",
+                 metavar="NAME"),
+]  # fmt: skip
+WorkerGroup = Annotated[
+    str | None, typer.Option(help="Its workers' group.id; by default every Connect group is looked at.", metavar="NAME")
+]
 
 
-def carry_out(file: str, request: MoveRequest, *, yes: bool) -> None:
+def storage_of(connector: str | None, offsets_topics: list[str] | None, worker_group: str | None) -> StoragePlace:
+    """Where MirrorMaker 2 keeps its positions."""
+    default = StoragePlace()
+    return StoragePlace(connector or default.connector, tuple(offsets_topics or ()), worker_group)
+
+
+def require_topic(topic: str | None, *, is_all: bool) -> None:
+    """Raises unless exactly one of both was given."""
+    if (topic is None) is not is_all:
+        raise typer.BadParameter("give a topic, or --all for the whole flow", param_hint="--topic")
+
+
+def goal_of(text: str) -> Goal:
+    """The value of `--to`."""
+    try:
+        return parse_goal(text)
+    except MoveRefused as error:
+        raise typer.BadParameter(error.message, param_hint="--to") from error
+
+
+def is_wanted(*, yes: bool, dry_run: bool) -> bool:
+    """Whether to do it."""
+    if yes and dry_run:
+        raise typer.BadParameter("--yes does it, --dry-run does not", param_hint="--dry-run")
+    return yes
+
+
+def command_text() -> str:
+    """The command as it was typed, for the undo file."""
+    return " ".join(["sparkmirror", *(shlex.quote(word) for word in sys.argv[1:])])
+
+
+def carry_out(file: str, request: MoveRequest, *, yes: bool, is_json: bool) -> None:
     """Shows what would change, or changes it."""
     settings = load(file)
-    verdict = (apply if yes else preview)(settings, request)
-    print("\n".join(as_lines(verdict)))
+    verdict = apply(settings, request, command_text()) if yes else preview(settings, request)
+    print(json.dumps(as_json(verdict), indent=2) if is_json else "\n".join(as_lines(verdict)))
     sys.stdout.flush()
-
-
-def as_lines(verdict: MoveVerdict) -> list[str]:
-    """The verdict as plain text, one line for each partition."""
-    lines = [f"flow {verdict.flow}: {verdict.topic} -> {verdict.remote}"]
-    if verdict.creates_remote:
-        lines.append(f"  {verdict.remote} {'was' if verdict.is_applied else 'would be'} created on the target")
-    lines += [f"  {move.partition}: {'; '.join(_facts(move))}" for move in verdict.moves]
-    lines += [f"  {partition}: stays as it is" for partition in verdict.unmoved]
-    if not verdict.moves:
-        lines.append("there is nothing more to change" if verdict.is_applied else "there is nothing to change")
-    elif verdict.is_applied:
-        lines.append("changed; the next run goes on there")
-    else:
-        lines.append("nothing was changed; --yes does it")
-    return [printable(line) for line in lines]
-
-
-def _facts(move: Move) -> list[str]:
-    was = "nothing" if move.old is None else str(move.old.upstream)
-    facts = [f"next upstream offset {was} -> {move.new.upstream}, written at {move.new.downstream} on the target"]
-    if move.gap is not None:
-        first, until = move.gap
-        facts.append(f"offsets {first} to {until - 1} ({amount(until - first)}) are never copied")
-    if move.copied_again:
-        facts.append(f"{amount(move.copied_again)} offsets that were copied come again, behind what the target holds")
-    if move.is_map_new:
-        facts.append("a topic was deleted and created again: the offset map begins anew")
-    return facts

@@ -1,94 +1,55 @@
-"""`offsets skip` and `offsets reset`: what would change, and changing it.
+"""`offsets set`, `reset`, `skip` and `import`: what would change, and changing it, by whoever runs the flow.
 
-Both work through the ledger only, while nobody runs the flow. `apply` takes the flow as a run does, so whoever owned it
-before can write nothing more, and judges again by what it finds then.
+Without a ledger, or where MirrorMaker 2 has gone on since sparkmirror let go, the flow is MirrorMaker 2's: then its own
+records are what counts. Else it is sparkmirror's, and the ledger is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
+from sparkmirror.clusters import ClusterClient
 from sparkmirror.config import FlowSettings, Settings, require_enabled_flow
-from sparkmirror.control import RunOptions, TopicControl, TopicPlan, find_owner, place_of
-from sparkmirror.errors import FlowOwnedByAnother, MoveRefused, SourceOffsetLost, TargetHasStranger
-from sparkmirror.ledger import Move, Standing, reset, skip
-from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline import FlowLedger, MirroredTopic, Repositioning
-from sparkmirror.topology import Action, require_custom_classes
+from sparkmirror.errors import MoveRefused
+from sparkmirror.pipeline import FlowLedger
+from sparkmirror.tools.offsets.ledger_moves import apply_to_ledger, open_ledger_flow, preview_of_ledger
+from sparkmirror.tools.offsets.mm2_moves import apply_to_mm2, open_mm2_flow, preview_of_mm2
+from sparkmirror.tools.offsets.requests import CONNECTOR, MoveRequest, StoragePlace
+from sparkmirror.tools.offsets.stored import read_stored
+from sparkmirror.tools.offsets.verdicts import MM2, SPARKMIRROR, MoveVerdict, RunBy
+from sparkmirror.topology import ledger_topic, require_custom_classes
 
-__all__ = ["MoveRequest", "MoveVerdict", "apply", "preview"]
+__all__ = ["apply", "choose_flow", "preview", "who_runs"]
 
-EARLIEST = "earliest"
-STOP_FIRST = "stop it first: positions are moved only while nobody copies"
-# What `skip` is there for; `reset` lives with anything, since it says itself where to go on.
-SKIPPED = (SourceOffsetLost.code, TargetHasStranger.code)
-
-
-@dataclass(frozen=True, slots=True)
-class MoveRequest:
-    """What somebody asked: the verb (`skip` or `reset`), whose positions, where to. None: every partition, the default."""
-
-    verb: str
-    topic: str
-    partition: int | None = None
-    to: str | None = None
-    flow: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MoveVerdict:
-    """What changes, or changed if `is_applied`; `unmoved` are partitions that stay as they are."""
-
-    flow: str
-    topic: str
-    remote: str
-    moves: tuple[Move, ...]
-    unmoved: tuple[TopicPartition, ...]
-    creates_remote: bool
-    is_applied: bool
+OLDER_LEDGER = (
+    "sparkmirror's ledger is older than MirrorMaker 2's positions and stays as it is: only MirrorMaker 2 goes on there"
+)
 
 
 def preview(settings: Settings, request: MoveRequest) -> MoveVerdict:
     """What `apply` would do, by what can be seen now. Changes nothing; raises what `apply` would."""
-    flow = _flow(settings, request.flow)
-    work = Repositioning(flow, place_of(settings, flow, RunOptions(), slots=0))
-    try:
-        _refuse_live_owner(settings, flow, work)
-        topic, creates_remote = _topic(flow, work, request.topic)
-        standings = work.look(topic, _partitions(topic, request.partition))
-        return _verdict(flow, topic, request, standings, creates_remote=creates_remote)
-    finally:
-        work.close()
+    return _carry_out(settings, request, None)
 
 
-def apply(settings: Settings, request: MoveRequest) -> MoveVerdict:
-    """Takes the flow, moves the positions, gives it back; all partitions or, if one is refused, none."""
-    flow = _flow(settings, request.flow)
-    work = Repositioning(flow, place_of(settings, flow, RunOptions(), slots=0))
-    try:
-        topic, creates_remote = _topic(flow, work, request.topic)
-        partitions = _partitions(topic, request.partition)
-        discover = TopicControl(flow, {request.topic}).discover
-        accepted = SKIPPED if request.verb == "skip" else ()
-        try:
-            standings = work.take(request.topic, partitions, discover, accepted)
-        except FlowOwnedByAnother as error:
-            raise FlowOwnedByAnother(error.message, hint=STOP_FIRST) from error
-        for standing in standings:
-            if request.verb == "skip" and standing.is_same_life and (trouble := work.trouble(standing.partition)):
-                raise MoveRefused(f"{standing.partition} cannot be skipped: {trouble}")
-        verdict = _verdict(flow, topic, request, standings, creates_remote=creates_remote, is_applied=True)
-        work.write(verdict.moves, f"sparkmirror offsets {request.verb}")
-        return verdict
-    finally:
-        work.close()
+def apply(settings: Settings, request: MoveRequest, command: str = "") -> MoveVerdict:
+    """Moves positions while nobody runs the flow; `command` is kept in the undo file, which is written first."""
+    return _carry_out(settings, request, command)
 
 
-# --- gather ----------------------------------------------------------------------------------------------------
+def _carry_out(settings: Settings, request: MoveRequest, command: str | None) -> MoveVerdict:
+    _refuse_nonsense(request)
+    flow = choose_flow(settings, request.flow)
+    run_by, has_ledger = who_runs(flow, request.storage)
+    if run_by == SPARKMIRROR:
+        with open_ledger_flow(settings, flow) as ours:
+            return preview_of_ledger(ours, request) if command is None else apply_to_ledger(ours, request, command)
+    with open_mm2_flow(flow, request.storage) as theirs:
+        verdict = preview_of_mm2(theirs, request) if command is None else apply_to_mm2(theirs, request, command)
+    return replace(verdict, notes=(*verdict.notes, OLDER_LEDGER)) if has_ledger else verdict
 
 
-def _flow(settings: Settings, name: str | None) -> FlowSettings:
+def choose_flow(settings: Settings, name: str | None) -> FlowSettings:
+    """The flow that is meant: the only enabled one, or the one that is named."""
     require_enabled_flow(settings, None)
     require_custom_classes(settings, None)
     flows = {str(flow.name): flow for flow in settings.enabled_flows(None)}
@@ -103,77 +64,43 @@ def _flow(settings: Settings, name: str | None) -> FlowSettings:
     return flows[name]
 
 
-def _refuse_live_owner(settings: Settings, flow: FlowSettings, work: Repositioning) -> None:
-    target = work.clients[1]
-    ledger = place_of(settings, flow, RunOptions(), slots=0).ledger_topic
-    found = target.view([ledger]).topics.get(ledger)
-    if found is None or found.error:
-        return
-    owner = find_owner(target, ledger, FlowLedger(target, ledger).read_all().owner)
-    if owner.state == "alive":
-        raise FlowOwnedByAnother(f"{flow.name} is owned by {owner.name}, which is alive", hint=STOP_FIRST)
+def who_runs(flow: FlowSettings, storage: StoragePlace) -> tuple[RunBy, bool]:
+    """Whose word counts for the flow, and whether there is a ledger beside MirrorMaker 2's."""
+    target = ClusterClient(flow.target)
+    ledger = ledger_topic(flow.name.source)
+    try:
+        view = target.view([ledger, flow.offset_storage_topic])
+        there = {name for name in (ledger, flow.offset_storage_topic) if (t := view.topics.get(name)) and not t.error}
+        if ledger not in there:
+            is_mm2 = not storage.is_dedicated or flow.offset_storage_topic in there
+            return (MM2 if is_mm2 else SPARKMIRROR), False
+        if not storage.is_dedicated:
+            return MM2, True
+        is_older = flow.offset_storage_topic in there and _is_ledger_older(target, flow, ledger)
+        return (MM2 if is_older else SPARKMIRROR), is_older
+    finally:
+        target.close()
 
 
-def _topic(flow: FlowSettings, work: Repositioning, name: str) -> tuple[MirroredTopic, bool]:
-    """The topic as it is on both sides now, and whether it would have to be created on the target."""
-    source, target = (client.view(None) for client in work.clients)
-    plan = TopicPlan(flow, source, target, {name})
-    decision = next(iter(plan.decisions), None)
-    if decision is None:
-        raise MoveRefused(f"{flow.name}: cluster {flow.name.source} has no topic {name} that could be copied")
-    if not decision.replicated:
-        raise MoveRefused(f"{flow.name}: topic {name} is not copied: {decision.reason}")
-    [change] = plan.changes
-    if change.action is Action.STOP:
-        raise MoveRefused(f"{flow.name}: topic {name}: {change.reason}")
-    there = target.topics.get(change.remote)
-    creates_remote = there is None or there.error != 0
-    topic = MirroredTopic(
-        topic=name,
-        remote=change.remote,
-        partitions=change.partitions,
-        source_topic_id=source.topics[name].topic_id.hex(),
-        target_topic_id="" if there is None or creates_remote else there.topic_id.hex(),
-        source_compacts=False,
-        target_compacts=False,
-        target_log_append_time=False,
-    )
-    return topic, creates_remote
+def _is_ledger_older(target: ClusterClient, flow: FlowSettings, ledger: str) -> bool:
+    """Whether MirrorMaker 2 has copied past where the ledger ends, on any partition; it is never ahead otherwise."""
+    stored = read_stored(target, [flow.offset_storage_topic], connector=CONNECTOR, alias=flow.name.source)
+    view = FlowLedger(target, ledger).read_all()
+    for partition in stored.partitions():
+        last, history = stored.last_offset(partition), view.partitions.get(partition)
+        position = history.position() if history is not None else None
+        if last is not None and position is not None and last + 1 > position.upstream:
+            return True
+    return False
 
 
-def _partitions(topic: MirroredTopic, wanted: int | None) -> list[TopicPartition]:
-    if wanted is None:
-        return [TopicPartition(topic.topic, index) for index in range(topic.partitions)]
-    if not 0 <= wanted < topic.partitions:
-        raise MoveRefused(f"topic {topic.topic} has partitions 0 to {topic.partitions - 1}, found {wanted}")
-    return [TopicPartition(topic.topic, wanted)]
-
-
-# --- judge -----------------------------------------------------------------------------------------------------
-
-
-def _verdict(
-    flow: FlowSettings,
-    topic: MirroredTopic,
-    request: MoveRequest,
-    standings: Sequence[Standing],
-    *,
-    creates_remote: bool,
-    is_applied: bool = False,
-) -> MoveVerdict:
-    judged = {standing.partition: _judge(request, standing) for standing in standings}
-    return MoveVerdict(
-        flow=str(flow.name),
-        topic=topic.topic,
-        remote=topic.remote,
-        moves=tuple(move for move in judged.values() if move is not None),
-        unmoved=tuple(partition for partition, move in judged.items() if move is None),
-        creates_remote=creates_remote,
-        is_applied=is_applied,
-    )
-
-
-def _judge(request: MoveRequest, standing: Standing) -> Move | None:
-    if request.verb == "skip":
-        return skip(standing, None if request.to is None else int(request.to))
-    return reset(standing, request.to if request.to is not None else EARLIEST)
+def _refuse_nonsense(request: MoveRequest) -> None:
+    if request.partition is not None and request.topic is None:
+        raise MoveRefused("a partition needs its topic", hint="give --topic")
+    if request.with_target and request.partition is not None:
+        raise MoveRefused("--with-target deletes whole topics on the target", hint="leave --partition away")
+    if request.with_target and request.verb in ("skip", "import"):
+        raise MoveRefused(f"`offsets {request.verb}` leaves the target as it is", hint="use `offsets reset --with-target`")
+    is_plain = request.to is None or request.to.kind == "offset"
+    if request.verb == "skip" and not is_plain:
+        raise MoveRefused(f"`offsets skip` goes to an offset, found {request.to}", hint="use `offsets set`")

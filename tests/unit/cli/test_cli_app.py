@@ -77,7 +77,7 @@ def call(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([PROGRAM, *words], capture_output=True, text=True, check=False, timeout=60, env=environment)
 
 
-VERBS = ["run", "plan", "offsets skip --topic t", "offsets reset --topic t"]
+VERBS = ["run", "plan", "offsets list", "offsets skip --topic t", "offsets reset --topic t", "offsets set --all --to 0"]
 
 
 @pytest.mark.parametrize("verb", VERBS)

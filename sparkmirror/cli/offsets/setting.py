@@ -1,0 +1,67 @@
+"""sparkmirror offsets set FILE: say at which source offset copying goes on."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sparkmirror.cli.offsets.words import (
+    All,
+    Connector,
+    DryRun,
+    Flow,
+    ForceUnseen,
+    IsJson,
+    OffsetsTopics,
+    Partition,
+    Topic,
+    UndoFile,
+    WithTarget,
+    WorkerGroup,
+    Yes,
+    carry_out,
+    goal_of,
+    is_wanted,
+    require_topic,
+    storage_of,
+)
+from sparkmirror.cli.run import FILE_HELP
+from sparkmirror.tools.offsets import MoveRequest
+
+__all__ = ["set_"]
+
+TO_HELP = "The next upstream offset to copy: earliest, latest, an offset, or a time such as 2026-01-31T12:00:00Z."
+
+
+def set_(
+    file: Annotated[str, typer.Argument(help=FILE_HELP, metavar="FILE")],
+    to: Annotated[str, typer.Option(help=TO_HELP, metavar="WHERE")],
+    topic: Topic = None,
+    is_all: All = False,
+    partition: Partition = None,
+    flow: Flow = None,
+    with_target: WithTarget = False,
+    connector: Connector = None,
+    offsets_topic: OffsetsTopics = None,
+    worker_group: WorkerGroup = None,
+    force_unseen: ForceUnseen = False,
+    undo_file: UndoFile = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    is_json: IsJson = False,
+) -> None:
+    """Say at which source offset copying goes on: the next one that is copied.
+
+    MirrorMaker 2 itself stores the *last* offset that it copied: to go on at 41, {"offset":40} is written, and to go on
+    at 0 its position is forgotten. {"offset":0} would begin at 1 and never copy the first record.
+
+    Status: 0 changed, or with nothing to change, or told without --yes; 2 refused; 5 somebody runs the flow.
+    """
+    require_topic(topic, is_all=is_all)
+    storage = storage_of(connector, offsets_topic, worker_group)
+    request = MoveRequest(
+        "set", topic, partition, goal_of(to), flow, storage,
+        force_unseen=force_unseen, with_target=with_target, undo_file=undo_file,
+    )  # fmt: skip
+    carry_out(file, request, yes=is_wanted(yes=yes, dry_run=dry_run), is_json=is_json)

@@ -1,0 +1,39 @@
+"""sparkmirror offsets undo FILE SAVED: write back what a command saved before it changed anything."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from sparkmirror.cli.offsets.telling import undo_json, undo_lines
+from sparkmirror.cli.offsets.words import DryRun, IsJson, UndoFile, WorkerGroup, Yes, is_wanted
+from sparkmirror.cli.run import FILE_HELP
+from sparkmirror.config import load
+from sparkmirror.tools import offsets
+
+__all__ = ["undo"]
+
+
+def undo(
+    file: Annotated[str, typer.Argument(help=FILE_HELP, metavar="FILE")],
+    saved: Annotated[str, typer.Argument(help="The undo file that a command named.", metavar="SAVED")],
+    worker_group: WorkerGroup = None,
+    undo_file: UndoFile = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    is_json: IsJson = False,
+) -> None:
+    """Bring the old positions back: the very records that stood where a command wrote others.
+
+    A move in sparkmirror's ledger is taken back only while nothing was copied after it. Copies that --with-target deleted
+    do not come back.
+
+    Status: 0 changed, or told without --yes; 2 refused; 5 somebody runs the flow.
+    """
+    request = offsets.UndoRequest(saved, worker_group, undo_file)
+    verdict = offsets.undo(load(file), request, is_applied=is_wanted(yes=yes, dry_run=dry_run))
+    print(json.dumps(undo_json(verdict), indent=2) if is_json else "\n".join(undo_lines(verdict)))
+    sys.stdout.flush()

@@ -1,0 +1,192 @@
+"""Files that keep positions: what `export` writes, and what is saved for `undo` before anything is changed. Pure.
+
+JSON with a schema number. A key or value that is UTF-8 text is kept as text, another one in base64 under `key_base64` or
+`value_base64`; a null value is a tombstone, or no record at all. `positions` hold the newest record of a key in each
+partition of the offsets topic that has one, so that each can be written back to where it was.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from sparkmirror.errors import MoveRefused
+from sparkmirror.model import TopicPartition
+
+__all__ = ["SCHEMA", "LedgerPosition", "SavedCommit", "SavedRecord", "Snapshot", "read_snapshot"]
+
+SCHEMA = 1  # raised when a field changes its meaning or goes away, not when one comes
+Kind = Literal["export", "undo"]
+KINDS: dict[Kind, str] = {"export": "sparkmirror offsets export", "undo": "sparkmirror offsets undo"}
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedRecord:
+    """A record of an internal topic, to be written back as it was."""
+
+    place: TopicPartition
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class SavedCommit:
+    """What a group had committed on the target."""
+
+    group: str
+    partition: TopicPartition
+    offset: int
+    metadata: str
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerPosition:
+    """Where sparkmirror's ledger says that a partition goes on, on both sides."""
+
+    partition: TopicPartition
+    upstream: int
+    downstream: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The state of one flow's positions. `topic_ids` are those of the copies on the target.
+
+    Only for undo: `ledger_keys` are the ledger's records to be taken back; `syncs`, `checkpoints` and `commits` are what
+    `--with-target` takes away.
+    """
+
+    kind: Kind
+    flow: str
+    connector: str
+    time: str
+    command: str = ""
+    positions: tuple[SavedRecord, ...] = ()
+    ledger: tuple[LedgerPosition, ...] = ()
+    ledger_keys: tuple[bytes, ...] = ()
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    with_target: bool = False
+    syncs: tuple[SavedRecord, ...] = ()
+    checkpoints: tuple[SavedRecord, ...] = ()
+    commits: tuple[SavedCommit, ...] = ()
+
+    def to_json(self) -> str:
+        """The file's text."""
+        content: Json = {
+            "schema": SCHEMA,
+            "kind": KINDS[self.kind],
+            "flow": self.flow,
+            "connector": self.connector,
+            "time": self.time,
+            "command": self.command,
+            "positions": [_record_json(record) for record in self.positions],
+            "ledger": [
+                _place_json(p.partition) | {"upstream": p.upstream, "downstream": p.downstream} for p in self.ledger
+            ],
+            "topic_ids": dict(self.topic_ids),
+        }
+        if self.kind == "undo":
+            content |= {
+                "ledger_keys": [key.decode() for key in self.ledger_keys],
+                "with_target": self.with_target,
+                "syncs": [_record_json(record) for record in self.syncs],
+                "checkpoints": [_record_json(record) for record in self.checkpoints],
+                "commits": [
+                    {"group": c.group} | _place_json(c.partition) | {"offset": c.offset, "metadata": c.metadata}
+                    for c in self.commits
+                ],
+            }
+        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def read_snapshot(text: str, path: str) -> Snapshot:
+    """The snapshot in a file's text; raises MoveRefused with what is wrong in it."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise MoveRefused(f"{path} is no JSON: {error}") from error
+    if not isinstance(content, dict) or content.get("kind") not in KINDS.values():
+        raise MoveRefused(f"{path} is not what `offsets export` or an undo file looks like")
+    if content.get("schema") != SCHEMA:
+        raise MoveRefused(f"{path}: expected schema {SCHEMA}, found {content.get('schema')}")
+    try:
+        return _snapshot(content)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise MoveRefused(f"{path} is damaged: {type(error).__name__} {error}") from error
+
+
+def _snapshot(content: Json) -> Snapshot:
+    return Snapshot(
+        kind=next(kind for kind, text in KINDS.items() if text == content["kind"]),
+        flow=_of(str, content["flow"]),
+        connector=_of(str, content["connector"]),
+        time=_of(str, content["time"]),
+        command=_of(str, content.get("command", "")),
+        positions=_all(content["positions"], _read_record),
+        ledger=_all(content.get("ledger", []), _read_ledger),
+        ledger_keys=_all(content.get("ledger_keys", []), lambda key: _of(str, key).encode()),
+        topic_ids={_of(str, name): _of(str, found) for name, found in content.get("topic_ids", {}).items()},
+        with_target=_of(bool, content.get("with_target", False)),
+        syncs=_all(content.get("syncs", []), _read_record),
+        checkpoints=_all(content.get("checkpoints", []), _read_record),
+        commits=_all(content.get("commits", []), _read_commit),
+    )
+
+
+def _record_json(record: SavedRecord) -> Json:
+    value: Json = {"value": None} if record.value is None else _bytes_json("value", record.value)
+    return _place_json(record.place) | _bytes_json("key", record.key) | value
+
+
+def _place_json(place: TopicPartition) -> Json:
+    return {"topic": place.topic, "partition": place.partition}
+
+
+def _bytes_json(name: str, data: bytes) -> Json:
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(data).decode()}
+
+
+def _read_record(content: Json) -> SavedRecord:
+    key = _read_bytes(content, "key")
+    if key is None:
+        raise ValueError("a record without a key")
+    return SavedRecord(_place(content), key, _read_bytes(content, "value"))
+
+
+def _read_bytes(content: Json, name: str) -> bytes | None:
+    if f"{name}_base64" in content:
+        return base64.b64decode(_of(str, content[f"{name}_base64"]), validate=True)
+    return None if content[name] is None else _of(str, content[name]).encode()
+
+
+def _read_ledger(content: Json) -> LedgerPosition:
+    return LedgerPosition(_place(content), _of(int, content["upstream"]), _of(int, content["downstream"]))
+
+
+def _read_commit(content: Json) -> SavedCommit:
+    return SavedCommit(
+        _of(str, content["group"]), _place(content), _of(int, content["offset"]), _of(str, content["metadata"])
+    )
+
+
+def _place(content: Json) -> TopicPartition:
+    return TopicPartition(_of(str, content["topic"]), _of(int, content["partition"]))
+
+
+def _all(found: Sequence[Any], read: Callable[[Any], T]) -> tuple[T, ...]:
+    return tuple(read(item) for item in _of(list, found))
+
+
+def _of(kind: type[T], value: object) -> T:
+    if type(value) is not kind:
+        raise TypeError(f"expected {kind.__name__}, found {json.dumps(value)[:80]}")
+    return value
