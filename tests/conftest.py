@@ -55,9 +55,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ranks = {name: rank for rank, name in enumerate(SLOW_FILES)}
     items.sort(key=lambda item: ranks.get(item.path.name, -1))
-    for item in items:  # so that `-k F12` finds the tests of a row, whatever they are called
-        for mark in (*item.iter_markers("fault"), *item.iter_markers("fault_mm2")):
-            item.extra_keyword_matches.update(mark.args)
+    for item in items:
+        for mark, whose in (("fault", "ours"), ("fault_mm2", "mm2")):
+            rows = sorted({row for found in item.iter_markers(mark) for row in found.args})
+            item.extra_keyword_matches.update(rows)  # `-k F12` finds the tests of a row, whatever they are called
+            item.user_properties += [(whose, " ".join(rows))] if rows else []
 
 
 def pytest_report_header() -> str:
@@ -73,7 +75,7 @@ def rng(request: pytest.FixtureRequest) -> random.Random:
 
 @pytest.fixture
 def row(record_property: Callable[[str, object], None]) -> Iterator[Row]:
-    """The row of docs/faults.md that this test stages; what it says is in pytest's junit file."""
+    """The row of docs/faults.md that this test stages; what it says is stored by faults/recording.py."""
     found = Row()
     yield found
     record_property("seen", found.seen)

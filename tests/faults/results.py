@@ -1,16 +1,16 @@
-"""How the marked tests ended the last time that each of them ran: docs/faults.json, merged run by run."""
+"""How the marked tests ended the last time that each of them ran: docs/faults.json, merged test by test."""
 
 from __future__ import annotations
 
+import fcntl
 import json
-from collections.abc import Collection, Iterable
+import os
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from xml.etree import ElementTree
 
 from faults.marks import MarkedTest
-
-MESSAGE_CHARACTERS_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,52 +45,40 @@ def load(path: Path) -> list[Result]:
     return [Result(**entry | {"rows": tuple(entry["rows"]), "run": Run(**entry["run"])}) for entry in stored["results"]]
 
 
-def save(path: Path, results: Iterable[Result]) -> None:
-    """One file, in the order of the tests' names, so that a diff shows what changed."""
-    ordered = sorted(results, key=lambda result: (result.whose, result.test))
-    entries = ",\n".join(json.dumps(asdict(result), ensure_ascii=False) for result in ordered)
-    path.write_text(f'{{"results": [\n{entries}\n]}}\n', encoding="utf-8")
+def store(path: Path, fresh: Iterable[Result]) -> None:
+    """Puts results among those of other tests, in the place of older ones; several processes may do so at once."""
+    with _locked(path):
+        _save(path, _newest((*load(path), *fresh)))
 
 
-def read_junit(path: Path, marked: Iterable[MarkedTest], run: Run) -> list[Result]:
-    """The results in pytest's junit file; what it says of tests without a mark is left out."""
-    tests = {_address(test.test): test for test in marked}
-    found = []
-    for case in ElementTree.parse(path).getroot().iter("testcase"):
-        test = tests.get((case.get("classname", ""), case.get("name", "")))
-        if test is not None:
-            found.append(_result(case, test, run))
+def prune(path: Path, marked: Collection[MarkedTest]) -> list[Result]:
+    """Drops the results of tests that are gone, and puts the others under the rows that their tests stage now."""
+    rows = {(test.whose, test.test): test.rows for test in marked}
+    with _locked(path):
+        found = [result for result in load(path) if (result.whose, result.test) in rows]
+        found = [replace(result, rows=rows[result.whose, result.test]) for result in found]
+        _save(path, found)
     return found
 
 
-def merge(stored: Iterable[Result], fresh: Iterable[Result], marked: Collection[MarkedTest]) -> list[Result]:
-    """The newest result of each test that still exists, under the rows that it stages now."""
-    newest = {(result.whose, result.test): result for result in (*stored, *fresh)}
-    rows = {(test.whose, test.test): test.rows for test in marked}
-    return [replace(result, rows=rows[key]) for key, result in newest.items() if key in rows]
+def _newest(results: Iterable[Result]) -> Collection[Result]:
+    return {(result.whose, result.test): result for result in results}.values()
 
 
-def _address(test: str) -> tuple[str, str]:
-    """How pytest's junit file names a test."""
-    file, _, name = test.partition("::")
-    return file.removesuffix(".py").replace("/", "."), name
+def _save(path: Path, results: Iterable[Result]) -> None:
+    """In the order of the tests' names, a line each, so that a diff shows what changed."""
+    ordered = sorted(results, key=lambda result: (result.whose, result.test))
+    entries = ",\n".join(json.dumps(asdict(result), ensure_ascii=False) for result in ordered)
+    part = path.with_suffix(".part")
+    part.write_text(f'{{"results": [\n{entries}\n]}}\n', encoding="utf-8")
+    part.replace(path)
 
 
-def _result(case: ElementTree.Element, test: MarkedTest, run: Run) -> Result:
-    said = {item.get("name"): item.get("value", "") for item in case.iter("property")}
-    outcome, message = "passed", ""
-    for kind, word in (("skipped", "skipped"), ("error", "failed"), ("failure", "failed")):
-        if (told := case.find(kind)) is not None:
-            outcome, message = word, " ".join(told.get("message", "").split())[:MESSAGE_CHARACTERS_MAX]
-    recovered = said.get("recovered")
-    return Result(
-        test=test.test,
-        whose=test.whose,
-        rows=test.rows,
-        outcome=outcome,
-        seen=said.get("seen", ""),
-        recovered=float(recovered) if recovered else None,
-        seconds=round(float(case.get("time", "0")), 1),
-        message=message,
-        run=run,
-    )
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from faults.marks import MarkedTest, marked_tests
-from faults.results import Result, Run, load, merge, read_junit, save
+from faults.recording import Recorder, result_of
+from faults.results import Result, Run, load, prune, store
 from faults.rows import MM2_ROWS, ROWS
 from faults.table import render
 
@@ -23,18 +24,6 @@ FIRST = MarkedTest("tests/faults/test_x.py::test_F12_a[one way]", "ours", ("F12"
 SECOND = MarkedTest("tests/faults/test_x.py::test_F12_b", "ours", ("F12",), True)
 THEIRS = MarkedTest("tests/faults/mm2/test_y.py::test_F12", "mm2", ("F12",), True)
 MARKED = (FIRST, SECOND, THEIRS)
-
-JUNIT = """<?xml version="1.0" encoding="utf-8"?>
-<testsuites><testsuite name="pytest">
-<testcase classname="tests.faults.test_x" name="test_F12_a[one way]" time="12.34"><properties>
-<property name="seen" value="lost 0"/><property name="recovered" value="3.5"/></properties></testcase>
-<testcase classname="tests.faults.test_x" name="test_F12_b" time="1.0">
-<failure message="AssertionError: lost&#10; 7">long</failure></testcase>
-<testcase classname="tests.faults.mm2.test_y" name="test_F12" time="2.0"><skipped message="no network"/></testcase>
-<testcase classname="tests.faults.test_x" name="test_other" time="1.0"/>
-</testsuite></testsuites>
-"""
-
 
 @pytest.fixture(scope="module")
 def marked() -> list[MarkedTest]:
@@ -84,24 +73,46 @@ def test_every_test_of_mirror_maker_is_nightly(marked: list[MarkedTest]) -> None
     assert {row for test in theirs for row in test.rows} <= set(MM2_ROWS)
 
 
-def test_a_junit_file_gives_outcome_words_and_seconds(tmp_path: Path) -> None:
-    (tmp_path / "junit.xml").write_text(JUNIT)
-    passed, failed, skipped = read_junit(tmp_path / "junit.xml", MARKED, RUN)
-    assert passed == result(FIRST, seen="lost 0", recovered=3.5, seconds=12.3)
-    assert failed == result(SECOND, outcome="failed", message="AssertionError: lost 7")
-    assert skipped == result(THEIRS, outcome="skipped", message="no network", seconds=2.0)
+def phase(when: str, outcome: str, longrepr: object = None, said: tuple[tuple[str, object], ...] = ()) -> pytest.TestReport:
+    place = ("tests/faults/test_x.py", 1, "test")
+    return pytest.TestReport(FIRST.test, place, {}, outcome, longrepr, when, (), 1.5, user_properties=said)
 
 
-def test_a_partial_run_changes_only_what_it_ran(tmp_path: Path) -> None:
-    stored = [result(FIRST, seen="old"), result(SECOND, seen="old"), result(replace(FIRST, test="gone"))]
-    merged = merge(stored, [result(SECOND, seen="new")], MARKED)
-    assert merged == [result(FIRST, seen="old"), result(SECOND, seen="new")]
-    save(tmp_path / "faults.json", merged)
-    assert load(tmp_path / "faults.json") == merged
+def test_reports_of_a_test_give_outcome_words_and_seconds(tmp_path: Path) -> None:
+    said = (("ours", "F12 F13"), ("seen", "lost 0"), ("recovered", "3.5"))
+    well = [phase("setup", "passed"), phase("call", "passed"), phase("teardown", "passed", said=said)]
+    assert result_of(well, "ours", RUN) == result(FIRST, seen="lost 0", recovered=3.5, seconds=4.5)
+    badly = [phase("setup", "passed"), phase("call", "failed", "lost\n 7"), phase("teardown", "passed", said=said[:1])]
+    assert result_of(badly, "ours", RUN) == result(FIRST, outcome="failed", message="lost 7", seconds=4.5)
+    elsewhere = [phase("setup", "skipped", ("x.py", 1, "no network")), phase("teardown", "passed", said=said[:1])]
+    assert result_of(elsewhere, "ours", RUN) == result(FIRST, outcome="skipped", message="no network", seconds=3.0)
 
 
-def test_a_result_is_shown_in_the_rows_that_its_test_stages_now() -> None:
-    [moved] = merge([result(FIRST)], [], [replace(FIRST, rows=("F20",))])
+def test_every_result_is_stored_when_its_test_ends(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "faults.json", RUN)
+    for when in ("setup", "call"):
+        recorder.pytest_runtest_logreport(phase(when, "passed"))
+        assert load(tmp_path / "faults.json") == []
+    recorder.pytest_runtest_logreport(phase("teardown", "passed", said=(("ours", "F12 F13"),)))
+    assert load(tmp_path / "faults.json") == [result(FIRST, seconds=4.5)]
+
+
+def test_a_test_that_took_its_process_down_has_failed(tmp_path: Path) -> None:
+    Recorder(tmp_path / "faults.json", RUN).pytest_runtest_logreport(phase("???", "failed", "worker crashed"))
+    [found] = prune(tmp_path / "faults.json", MARKED)
+    assert found == result(FIRST, outcome="failed", message="worker crashed", seconds=1.5)
+
+
+def test_a_partial_run_changes_only_what_it_ran_and_drops_what_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / "faults.json"
+    store(path, [result(FIRST, seen="old"), result(SECOND, seen="old"), result(replace(FIRST, test="gone"))])
+    store(path, [result(SECOND, seen="new")])
+    assert prune(path, MARKED) == [result(FIRST, seen="old"), result(SECOND, seen="new")] == load(path)
+
+
+def test_a_result_is_shown_in_the_rows_that_its_test_stages_now(tmp_path: Path) -> None:
+    store(tmp_path / "faults.json", [result(FIRST)])
+    [moved] = prune(tmp_path / "faults.json", [replace(FIRST, rows=("F20",))])
     assert moved.rows == ("F20",)
 
 
