@@ -35,6 +35,11 @@ EXAMPLES = {
     "removing_topics": (CLUSTERS + ENABLED, [("source", "target", "kept-example", "source.kept-example")]),
     "identity_naming": (CLUSTERS + ENABLED, [("source", "target", "same-name", "same-name")]),
 }
+# These differ from each other by keys that other tests turn one by one; they run by night. All are loaded each time.
+NIGHTLY = {
+    "initial_deployment", "replication_flow", "topic", "offset_synchronization", "naming", "adding_topics",
+    "removing_topics",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +54,7 @@ def test_every_example_but_that_of_security_is_run() -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.nightly) if n in NIGHTLY else n for n in EXAMPLES])
 def test_an_example_copies(name: str, clusters: list[LocalCluster], tmp_path: Path) -> None:
     head, copies = EXAMPLES[name]
     text = head + (FOLDER / f"{name}.properties").read_text()
