@@ -21,7 +21,10 @@ Line = list[tuple[str, str]]  # words and their styles
 LABELS = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.INFO: "INFO", Severity.FINE: "OK"}
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "cyan", Severity.FINE: "green"}
 # In the order of how good they are.
-RESULTS = ("exact", "synced", "behind", "moving", "unproven", "empty", "too old", "not synced", "ahead", "beyond end")
+RESULTS = (
+    "exact", "synced", "behind", "moving", "unproven", "the target's own", "empty", "too old", "not synced", "ahead",
+    "beyond end",
+)  # fmt: skip
 INDENT = " " * 9
 
 

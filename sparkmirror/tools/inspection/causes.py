@@ -1,7 +1,8 @@
 """Why a group stands where it stands on the target, beyond the seven verdicts: one cause for each row. Pure.
 
-The first rule that holds is the cause. What the row itself proves (positions past an end, records that would be skipped)
-comes before what explains a missing commit by design, and that before "nothing explains it".
+The first rule that holds is the cause. A target position that is nobody's to sync (the group is read there, the topic came
+from there) is not judged. What a row itself proves (positions past an end, records that would be skipped) comes before what
+explains a missing commit by design, and that before "nothing explains it".
 """
 
 from __future__ import annotations
@@ -80,8 +81,8 @@ CAUSES: Mapping[str, Cause] = {
         ),
         Cause(
             "rewound", "C09", Severity.WARNING, "target position is past its checkpoint",
-            "The group went back on the source, or was read on the target. MirrorMaker 2 never moves a target position back, "
-            "so a failover skips what is being read again.", _SET_GROUP,
+            "The group went back on the source, or was read on the target. MirrorMaker 2 never moves a position back, so a "
+            "failover skips what is being read again.", _SET_GROUP,
         ),
         Cause(
             "stale", "C06", Severity.WARNING, "target position is older than its checkpoint",
@@ -112,7 +113,7 @@ CAUSES: Mapping[str, Cause] = {
         ),
         Cause(
             "active", "C03", Severity.INFO, "group is in use on the target",
-            "It has members there, so its positions are its own and are not synced.", "none",
+            "It has members there, so its positions are its own, and no mirror syncs them.", "none",
         ),
         Cause(
             "came-from-target", "", Severity.INFO, "topic came from the target",
@@ -170,7 +171,15 @@ class Finding:
 
 def find_cause(facts: RowFacts, verdict: Verdict, proof: Proof | None, around: Circumstances) -> Finding:
     """The first cause that holds."""
-    for found in _positions_past_ends(facts, around):
+    if facts.source_offset > facts.source_ends.end:
+        return _finding("recreated", f"position {facts.source_offset}, topic ends at {facts.source_ends.end}")
+    if around.comes_from_target:
+        own = "" if facts.target_offset is None else f", where the group has its own position {facts.target_offset}"
+        return _finding("came-from-target", f"{facts.source.topic} is {facts.target.topic} there{own}")
+    if facts.target_state in ACTIVE_STATES:
+        at = "" if facts.target_offset is None else f", position {facts.target_offset}"
+        return _finding("active", f"state {facts.target_state} on the target{at}")
+    for found in _past_target_end(facts, around):
         return found
     if facts.target_offset is not None:
         return _of_synced(facts, facts.target_offset, proof, around)
@@ -181,12 +190,10 @@ def find_cause(facts: RowFacts, verdict: Verdict, proof: Proof | None, around: C
     return _of_unsynced(facts, proof, around)
 
 
-def _positions_past_ends(facts: RowFacts, around: Circumstances) -> Iterator[Finding]:
-    if facts.source_offset > facts.source_ends.end:
-        yield _finding("recreated", f"position {facts.source_offset}, topic ends at {facts.source_ends.end}")
+def _past_target_end(facts: RowFacts, around: Circumstances) -> Iterator[Finding]:
     ends = facts.target_ends
     if ends is None:
-        if around.is_target_known and not around.comes_from_target:
+        if around.is_target_known:
             yield _finding("missing-target", f"{facts.target} does not exist")
         return
     if facts.target_offset is not None and facts.target_offset > ends.end:
@@ -205,8 +212,6 @@ def _of_synced(facts: RowFacts, at: int, proof: Proof | None, around: Circumstan
     if proof is not None and proof.result == "ahead":
         detail = f"skips {_amount(proof)}: {_positions(proof)}"
         return _finding("rewound" if went_back else "ahead", detail, Severity.ERROR)
-    if facts.target_state in ACTIVE_STATES:
-        return _finding("active", f"state {facts.target_state} on the target, position {at}")
     is_left = checkpoint is not None and checkpoint.downstream_offset > at and _is_settled(facts, around)
     if is_left and around.syncs_commits and checkpoint is not None:
         return _finding("stale", f"position {at}, checkpoint {checkpoint.downstream_offset} since {_age(facts, around)}")
@@ -232,10 +237,6 @@ def _proven(proof: Proof, around: Circumstances) -> Finding:
 def _of_unsynced(facts: RowFacts, proof: Proof | None, around: Circumstances) -> Finding:
     """Verdicts 6 and 7: what the original calls an error, if nothing explains it."""
     checkpoint = facts.checkpoint
-    if around.comes_from_target:
-        return _finding("came-from-target", f"{facts.source.topic} is {facts.target.topic} there")
-    if facts.target_state in ACTIVE_STATES:
-        return _finding("active", f"state {facts.target_state} on the target")
     if not around.syncs_commits and checkpoint is not None:
         worth = "" if proof is None else f", which {_worth(proof)}"
         severity = Severity.ERROR if proof is not None and proof.result == "ahead" else None

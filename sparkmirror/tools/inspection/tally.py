@@ -18,6 +18,8 @@ __all__ = ["CauseTally", "FlowReport", "FlowTally", "GroupCost", "Summary", "exi
 
 EXAMPLES_MAX = 5
 GROUPS_NAMED_MAX = 5
+# Positions that belong to readers on the target: no failover changes them.
+OWN_POSITIONS = ("active", "came-from-target")
 # The contract's numbers; the worst known counts first, then that something is not known.
 STATUS_OK, STATUS_USAGE, STATUS_INCOMPLETE, STATUS_WARNING, STATUS_ERROR = 0, 1, 2, 3, 4
 
@@ -86,7 +88,7 @@ class FlowTally:
         if self._cost is None or self._cost.group != row.facts.group:
             self._close_cost()
             self._cost = GroupCost(row.facts.group)
-        proof = row.proof
+        proof = None if row.finding is not None and row.finding.cause.id in OWN_POSITIONS else row.proof
         if proof is None or proof.result in ("unproven", "beyond end", "moving"):
             self._cost.unknown += proof is not None
         elif proof.result == "behind":
@@ -181,6 +183,8 @@ def _records(row: InspectedRow) -> int:
 
 def _result(row: InspectedRow) -> str:
     """What a position is worth in one word: as proven, else whether there is one at all."""
+    if row.finding is not None and row.finding.cause.id in OWN_POSITIONS:
+        return "the target's own"
     if row.facts.target_offset is None:
         return "empty" if row.verdict.number in (2, 3) else "too old" if row.verdict.number in (4, 5) else "not synced"
     return "synced" if row.proof is None else row.proof.result
