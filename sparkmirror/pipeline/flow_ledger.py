@@ -26,8 +26,9 @@ COMPACT = "compact"
 
 
 def ensure_compacted_topic(client: ClusterClient, topic: str, partitions: int, replication_factor: int) -> None:
-    """Creates an internal topic unless it is there; waits until it has leaders."""
-    if topic not in client.view([topic]).topics or client.view([topic]).topics[topic].error:
+    """Creates an internal topic unless it is there, with however many partitions; waits until it has leaders."""
+    found = client.view([topic]).topics.get(topic)
+    if found is None or found.error:
         refused = create_topics(
             client, [NewTopic(topic, partitions, replication_factor, {"cleanup.policy": COMPACT})]
         )[topic]
@@ -37,6 +38,8 @@ def ensure_compacted_topic(client: ClusterClient, topic: str, partitions: int, r
                 error_code=-1,
                 hint="create it by hand with cleanup.policy=compact, or set its replication factor key",
             )
+    else:
+        partitions = found.partitions
     client.leader_node(TopicPartition(topic, partitions - 1))
 
 

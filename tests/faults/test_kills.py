@@ -17,6 +17,7 @@ from sparkmirror.local import create_topic
 KILLS = int(os.environ.get("SPARKMIRROR_KILLS", "3"))
 
 
+@pytest.mark.nightly
 @pytest.mark.fault("F01", "F03")
 @pytest.mark.timeout(300 + KILLS * 60)
 def test_kills_at_random_moments_under_load_lose_nothing_and_double_nothing(

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psutil
@@ -21,7 +21,7 @@ SPARKMIRROR = str(Path(sys.executable).parent / "sparkmirror")
 LEASH = str(Path(sparkmirror.local.__file__).parent / "leash.py")
 
 
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
     """Waits for a condition; says what was missing when it does not come."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -75,13 +75,13 @@ class Workload:
 class MirrorProcess:
     """`sparkmirror run` as an operator starts it."""
 
-    def __init__(self, properties: Path, *arguments: str, faults: str = "") -> None:
+    def __init__(self, properties: Path, *arguments: str, faults: str = "", env: Mapping[str, str] | None = None) -> None:
         self._log = open(properties.with_suffix(f".{time.monotonic_ns()}.log"), "w+")  # noqa: SIM115
         self.process = subprocess.Popen(
             [sys.executable, LEASH, str(os.getpid()), SPARKMIRROR, "run", str(properties), *arguments],
             stdout=self._log,
             stderr=subprocess.STDOUT,
-            env=os.environ | {"SPARKMIRROR_FAULTS": faults},
+            env=os.environ | {"SPARKMIRROR_FAULTS": faults} | dict(env or {}),
         )
 
     def __enter__(self) -> MirrorProcess:

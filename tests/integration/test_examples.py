@@ -35,8 +35,10 @@ EXAMPLES = {
     "removing_topics": (CLUSTERS + ENABLED, [("source", "target", "kept-example", "source.kept-example")]),
     "identity_naming": (CLUSTERS + ENABLED, [("source", "target", "same-name", "same-name")]),
 }
-# These differ from each other by keys that other tests turn one by one; they run by night. All are loaded each time.
+# These differ by keys that other tests turn one by one, or are topologies that test_topologies.py stages; they run by
+# night. All are loaded each time.
 NIGHTLY = {
+    "active_passive", "fan_out", "aggregation",
     "initial_deployment", "replication_flow", "topic", "offset_synchronization", "naming", "adding_topics",
     "removing_topics",
 }  # fmt: skip

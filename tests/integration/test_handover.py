@@ -40,6 +40,7 @@ def end_offsets(bootstrap: str, topic: str, partitions: int) -> int:
         consumer.close()
 
 
+@pytest.mark.nightly
 @pytest.mark.fault("F11")
 @pytest.mark.timeout(600)
 def test_mm2_then_sparkmirror_then_mm2_copies_every_record_once(source_cluster, target_cluster, topic_name, tmp_path):

@@ -126,6 +126,25 @@ def test_a_token_that_the_broker_refused_is_not_shown_to_it_again() -> None:
         assert len(server.given) == 2
 
 
+def test_a_redirect_is_not_followed() -> None:
+    with token_server("ann", "canary") as elsewhere, token_server("ann", "canary") as server:
+        server.sends_to = elsewhere.url
+        assert "refused client ann: status 307" in told(keys(server, "redirect"))
+        assert elsewhere.bodies == []
+
+
+def test_the_keys_of_client_credentials_win_over_the_options_and_extensions_are_sent_along() -> None:
+    with token_server("ben", "canary-of-ben") as server:
+        name = "sasl.oauthbearer.client.credentials.client"
+        login = sasl_login(keys(server, "of the options", 'extension_team="blue"') | {
+            f"{name}.id": "ben", f"{name}.secret": "canary-of-ben", "sasl.oauthbearer.scope": "of the keys",
+        }, "b")  # fmt: skip
+        assert login is not None
+        assert login.who == "client ben"
+        assert next(login.exchange) == f"n,,\x01auth=Bearer {server.given[0]}\x01team=blue\x01\x01".encode()
+        assert server.bodies == [b"grant_type=client_credentials&scope=of+the+keys"]
+
+
 def test_a_server_may_want_a_certificate_of_ours_too(authority: Authority) -> None:
     """Its options are those of a broker's listener; here a store that openssl wrote."""
     own = pkcs12(authority.issue("client"), "changeit")

@@ -33,6 +33,7 @@ class TokenServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Answer)
         self.client_id, self.life_s = client_id, life_s
         self.is_slow = self.is_wrong = False
+        self.sends_to = ""  # where a redirect leads
         self.expected = "Basic " + base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
         self.given: list[str] = []
         self.bodies: list[bytes] = []
@@ -90,6 +91,12 @@ class _Answer(BaseHTTPRequestHandler):
         self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
         if self.headers["Authorization"] != self.server.expected:
             self._send(401, {"error": "invalid_client"})
+            return
+        if self.server.sends_to:
+            self.send_response(307)
+            self.send_header("Location", self.server.sends_to)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
             return
         ended_s = 3600.0 if self.server.is_wrong else 0.0
         token = unsigned_token(self.server.client_id, self.server.life_s, began_s=-ended_s)

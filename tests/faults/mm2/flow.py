@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from integration.scenario import client_of
@@ -41,7 +41,7 @@ SETTINGS = {
 # What any start says, whatever was done to it.
 NOISE = re.compile(r"connect\.runtime\.isolation\.Plugins|Catching up to assignment's config offset")
 LOG_LINE = re.compile(r"\[[^]]*\] (?P<level>WARN|ERROR|FATAL) (?:\[[^]]*\] )*(?P<words>.*?)(?: \([\w.$]+\))?$")
-QUOTED_CHARACTERS_MAX = 120
+QUOTED_CHARACTERS_MAX, LOG_TAIL_CHARACTERS = 120, 3000
 FLUSH_QUICK_MS, FLUSH_DEFAULT_MS = 1000, 60_000  # how often positions are stored
 
 
@@ -69,6 +69,7 @@ class Mm2Flow:
         self.source, self.target, self.alias = source, target, alias
         self._address = target_address or target.bootstrap
         self._topics, self._more = topics, dict(more or {})
+        self._process: MirrorMaker | None = None
 
     @property
     def settings(self) -> dict[str, str]:
@@ -87,7 +88,8 @@ class Mm2Flow:
 
     def process(self) -> MirrorMaker:
         """One process, to be started by `with`."""
-        return MirrorMaker(self.settings, name=self.alias)
+        self._process = MirrorMaker(self.settings, name=self.alias)
+        return self._process
 
     def remote(self, topic: str) -> str:
         """The copy's name."""
@@ -99,8 +101,11 @@ class Mm2Flow:
 
     def await_copying(self, topic: str, more: int = 1000) -> None:
         """Waits until so many more records have arrived."""
-        wanted = self.copied(topic) + more
-        _await(lambda: self.copied(topic) >= wanted, START_SECONDS_MAX, f"{wanted} records in {self.remote(topic)}")
+        wanted, deadline = self.copied(topic) + more, time.monotonic() + START_SECONDS_MAX
+        while (found := self.copied(topic)) < wanted:
+            tail = log_of(self._process)[-LOG_TAIL_CHARACTERS:] if self._process is not None else ""
+            assert time.monotonic() < deadline, f"{found} records instead of {wanted} in {self.remote(topic)}: {tail}"
+            time.sleep(POLL_SECONDS)
 
     def converge(self, topic: str, healed_at: float) -> float | None:
         """Seconds from the end of the fault until the source's newest records have arrived; None if they do not."""
@@ -191,10 +196,3 @@ def worst_line(log: str, about: tuple[str, ...]) -> str:
 def _innermost(trace: str) -> str:
     causes = re.findall(r"^(?:Caused by: )?([\w.$]+)(?::|$)", trace, re.MULTILINE)
     return causes[-1].rpartition(".")[2] if causes else ""
-
-
-def _await(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        time.sleep(POLL_SECONDS)

@@ -23,7 +23,8 @@ class Door:
         monkeypatch.setattr(flow_ledger, "create_topics", self._create)
 
     def view(self, names: list[str]) -> Any:
-        return SimpleNamespace(topics={name: SimpleNamespace(error=0, partitions=1) for name in names if name in self.topics})
+        found = {name: SimpleNamespace(error=0, partitions=1) for name in names if name in self.topics}
+        return SimpleNamespace(topics=found)
 
     def leader_node(self, partition: Any) -> int:
         return 1
