@@ -75,6 +75,8 @@ def _ours(row: FaultRow, tests: Collection[MarkedTest], results: Sequence[Result
         parts.append("as expected" + count + "".join(f"; {text}" for text in seen))
     if missing:
         parts.append(f"{missing} of {len(tests)} tests not run yet")
+    if row.left_out:
+        parts.append(f"left out: {row.left_out}")
     return "<br>".join(parts)
 
 

@@ -108,6 +108,7 @@ def has_grown(target: LocalCluster, topic: str, since: int) -> Callable[[], bool
     return lambda: min(log_ends(target, f"outage.{topic}").values()) > since
 
 
+@pytest.mark.fault("F13")
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_a_target_that_restarts_during_the_copy_gets_every_record_once(
     mirror: LiveMirror, pair: tuple[LocalCluster, LocalCluster], how: str
