@@ -115,6 +115,7 @@ def apply_to_ledger(opened: LedgerFlow, request: MoveRequest, command: str) -> M
             raise MoveRefused(f"{standing.partition} cannot be skipped: {trouble}")
     verdict = replace(_verdict(opened, request, topics, standings, outer), is_applied=True)
     if not verdict.moves:
+        opened.work.write((), ())  # what was found out on the way is MirrorMaker 2's position too
         return replace(verdict, undo_file=verdict.undo_file if outer.target is not None else "")
     records = opened.work.prepare(verdict.moves, f"sparkmirror offsets {request.verb}")
     if outer.target is None:
