@@ -7,6 +7,7 @@ from typing import Any
 
 from sparkmirror.cli.text import amount, printable
 from sparkmirror.ledger import Move
+from sparkmirror.model import TopicPartition
 from sparkmirror.tools.offsets import GroupCommit, MoveVerdict, PositionChange, TargetPlan, UndoVerdict
 
 __all__ = ["SCHEMA", "as_json", "as_lines", "undo_json", "undo_lines"]
@@ -128,28 +129,28 @@ def _target_lines(verdict: MoveVerdict, plan: TargetPlan) -> Iterator[str]:
 
 
 def _commit_lines(verdict: MoveVerdict) -> Iterator[str]:
-    """Groups that stand in the copies, worst first: whose offsets are deleted, then who reads something twice or never."""
-    deleted = set(verdict.target.topics) if verdict.target is not None else set()
-    found = [(commit, _effect(verdict, commit, deleted)) for commit in verdict.commits]
-    told = [(commit, effect) for commit, effect in found if effect]
+    """Groups that stand in the copies and for whom something changes."""
+    told = [(commit, effect) for commit, effect in _effects(verdict) if effect]
     for commit, effect in told[:COMMITS_TOLD_MAX]:
         yield f"group {commit.group} at {commit.offset} in {commit.partition}: {effect}"
     if len(told) > COMMITS_TOLD_MAX:
         yield f"and {amount(len(told) - COMMITS_TOLD_MAX)} more offsets of groups"
 
 
-def _effect(verdict: MoveVerdict, commit: GroupCommit, deleted: set[str]) -> str:
-    if commit.partition.topic in deleted:
-        return f"its offset {'was' if verdict.is_applied else 'would be'} deleted with the topic"
-    sources = {remote: topic for topic, remote in verdict.topics}
-    place = (sources.get(commit.partition.topic), commit.partition.partition)
+def _effects(verdict: MoveVerdict) -> Iterator[tuple[GroupCommit, str]]:
+    """What follows for each group's offset in a copy; empty if nothing does."""
+    deleted = set(verdict.target.topics) if verdict.target is not None else set()
+    remotes = dict(verdict.topics)
     moves: list[Move | PositionChange] = [*verdict.moves, *verdict.changes]
-    for again, never in (_sizes(moved) for moved in moves if moved.partition == place):
-        if again:
-            return f"the {amount(again)} offsets that come again lie behind it, it may read them twice"
-        if never:
-            return "it never sees what is not copied"
-    return ""
+    sizes = {TopicPartition(remotes[m.partition.topic], m.partition.partition): _sizes(m) for m in moves}
+    for commit in verdict.commits:
+        again, never = sizes.get(commit.partition, (0, 0))
+        if commit.partition.topic in deleted:
+            yield commit, f"its offset {'was' if verdict.is_applied else 'would be'} deleted with the topic"
+        elif again:
+            yield commit, f"the {amount(again)} offsets that come again lie behind it, it may read them twice"
+        else:
+            yield commit, "it never sees what is not copied" if never else ""
 
 
 def _sizes(moved: Move | PositionChange) -> tuple[int, int]:
@@ -196,7 +197,7 @@ def as_json(verdict: MoveVerdict) -> dict[str, Any]:
         "created": list(verdict.created),
         "deleted": [] if plan is None else [t for t in (*plan.topics, plan.checkpoints_topic, plan.syncs_topic) if t],
         "syncs_anew": [] if plan is None else [str(partition) for partition in plan.anew],
-        "commits": [_commit_json(verdict, commit) for commit in verdict.commits],
+        "commits": [_commit_json(commit, effect) for commit, effect in _effects(verdict)],
         "notes": list(verdict.notes),
         "undo_file": verdict.undo_file if not verdict.is_nothing else "",
     }
@@ -237,14 +238,13 @@ def _change_json(verdict: MoveVerdict, change: PositionChange) -> dict[str, Any]
     }
 
 
-def _commit_json(verdict: MoveVerdict, commit: GroupCommit) -> dict[str, Any]:
-    deleted = set(verdict.target.topics) if verdict.target is not None else set()
+def _commit_json(commit: GroupCommit, effect: str) -> dict[str, Any]:
     return {
         "group": commit.group,
         "topic": commit.partition.topic,
         "partition": commit.partition.partition,
         "offset": commit.offset,
-        "effect": _effect(verdict, commit, deleted),
+        "effect": effect,
     }
 
 
