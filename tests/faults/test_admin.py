@@ -9,7 +9,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
 import pytest
 from integration.mirroring import (
     TRACEBACK,
@@ -376,7 +375,7 @@ def test_F43_a_file_broken_while_running_is_told_and_the_old_one_stays_in_force(
     mirror.await_said("was changed and cannot be used", TOLD_SECONDS_MAX, after=said)
     produce(source_cluster, GROUPED, 0, numbered(10))
     await_ends(target_cluster, remote, {0: end + 10})
-    for worker in workers_of(mirror):
+    for worker in mirror.workers():
         worker.kill()
     mirror.await_said("slot 0: failed: ", TOLD_SECONDS_MAX, after=said)
     produce(source_cluster, GROUPED, 0, numbered(10))
@@ -388,12 +387,6 @@ def test_F43_a_file_broken_while_running_is_told_and_the_old_one_stays_in_force(
     assert compare(java_records(source_cluster.bootstrap, GROUPED), copied) == []
     row.seen = "told; copied on; slots that died then did not start, and went on when the file was as before"
 
-
-def workers_of(mirror: LiveMirror) -> list[psutil.Process]:
-    """The Python processes of its slots."""
-    family = psutil.Process(mirror.pid).children(recursive=True)
-    daemons = {process.pid for process in family if "sparkmirror.worker_daemon" in process.cmdline()}
-    return [process for process in family if process.ppid() in daemons and process.status() != psutil.STATUS_ZOMBIE]
 
 
 # --- what the target refuses -----------------------------------------------------------------------------------

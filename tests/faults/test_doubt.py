@@ -10,18 +10,28 @@ from judge import compare, java_records
 from kafka import KafkaProducer
 from kafka.admin import ConfigResource, KafkaAdminClient
 
-from faults.proxy import Api, Do, Fault, Proxy, is_data
+from faults.proxy import Api, Do, Fault, Link, Proxy, is_data
 from faults.workload import MirrorProcess, Workload, run_once, wait_until, write_properties
 from sparkmirror.local import create_topic
 
 WARM_REQUESTS = 3  # the first goes alone, until its answer is there
 TWO_DAYS_MS = 2 * 24 * 3600 * 1000
 REMEMBERED = 5  # batches of each producer and partition that brokers remember
-SIXTH_SECONDS = 5.0
+FULL_SECONDS = 5.0
 
 
 def is_copying(mirror: MirrorProcess) -> bool:
     return len(mirror.workers()) >= 1
+
+
+def await_full(link: Link, requests: int) -> None:
+    """Until so many requests are unanswered, or no more come: then as much is in flight as may be."""
+    seen, since = len(link.owed), time.monotonic()
+    while seen < requests and time.monotonic() < since + FULL_SECONDS:
+        time.sleep(0.05)
+        if len(link.owed) != seen:
+            seen, since = len(link.owed), time.monotonic()
+    assert seen >= 1, "nothing is in flight"
 
 
 @pytest.mark.fault("F17", "F49")
@@ -51,12 +61,8 @@ def test_F17_F49_answers_cut_in_mid_flight_double_nothing(
             held = proxies[0].arm(Fault(Api.PRODUCE, Do.HOLD, skip=WARM_REQUESTS, of=is_data))
             held.await_hits()
             [link] = held.links
-            # Five batches of each partition may be in flight: a sixth request is there only if they travel apart.
-            surely = min(in_flight, REMEMBERED)
-            wait_until(lambda link=link, n=surely: len(link.owed) >= n, f"{surely} in flight: {mirror.output}")
-            deadline = time.monotonic() + SIXTH_SECONDS
-            while len(link.owed) < in_flight and time.monotonic() < deadline:
-                time.sleep(0.05)
+            # Five batches of each partition may be in flight, in five requests or, after a pause, in fewer.
+            await_full(link, in_flight)
             proxies[0].cut(link)
             held.release()
     status, output = run_once(path)

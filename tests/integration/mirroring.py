@@ -7,11 +7,12 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import kafka
+import psutil
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
 
@@ -103,6 +104,17 @@ class LiveMirror:
     def pid(self) -> int:
         """Its process id."""
         return self._child.pid
+
+    def workers(self) -> list[psutil.Process]:
+        """The Python processes of its slots: children of the process that forks Spark's workers."""
+        found, daemons = [], set()
+        for process in psutil.Process(self.pid).children(recursive=True):  # parents come before their children
+            with suppress(psutil.NoSuchProcess):  # it has ended meanwhile, or is a zombie
+                if process.ppid() in daemons:
+                    found += [process] * (process.status() != psutil.STATUS_ZOMBIE)
+                elif "sparkmirror.worker_daemon" in process.cmdline():
+                    daemons.add(process.pid)
+        return found
 
     def await_said(self, word: str, seconds: float = NOTICE_SECONDS_MAX, *, after: int = 0) -> None:
         """Waits until it says this, `after` so many characters of its output."""

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import psutil
 import pytest
 from judge import compare, java_records
 from mirroring import (
@@ -128,14 +127,6 @@ def test_a_target_that_restarts_during_the_copy_gets_every_record_once(
     judge(source, target, topic)
 
 
-def worker_of(mirror: LiveMirror) -> psutil.Process:
-    """The Python process of the only slot: the child of the process that forks Spark's workers."""
-    family = psutil.Process(mirror.pid).children(recursive=True)
-    family = [process for process in family if process.status() != psutil.STATUS_ZOMBIE]
-    daemons = {process.pid for process in family if "sparkmirror.worker_daemon" in process.cmdline()}
-    [worker] = [process for process in family if process.ppid() in daemons]
-    return worker
-
 
 def test_the_only_worker_that_is_killed_is_replaced_and_every_record_copied_once(
     mirror: LiveMirror, pair: tuple[LocalCluster, LocalCluster]
@@ -146,7 +137,8 @@ def test_the_only_worker_that_is_killed_is_replaced_and_every_record_copied_once
     with load(source, topic, 3):
         await_true(lambda: partitions_of(target, f"outage.{topic}") == 3, 180.0, "the topic is created")
         await_true(has_grown(target, topic, 100), 180.0, "copying goes on")
-        worker_of(mirror).kill()
+        [worker] = mirror.workers()
+        worker.kill()
         end = max(log_ends(target, f"outage.{topic}").values())
         await_true(has_grown(target, topic, end + 100), HEAL_SECONDS_MAX, "copying goes on again")
     await_copied(source, target, topic)

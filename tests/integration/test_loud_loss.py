@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
 import pytest
 from judge import JudgeRecord, java_records, map_violations
 from mirroring import (
@@ -90,14 +89,6 @@ def call(*words: str) -> Outcome:
     return Outcome(ended.returncode, ended.stdout + ended.stderr)
 
 
-def worker_of(mirror: LiveMirror) -> psutil.Process:
-    """The Python process of the only slot."""
-    family = psutil.Process(mirror.pid).children(recursive=True)
-    family = [process for process in family if process.status() != psutil.STATUS_ZOMBIE]
-    daemons = {process.pid for process in family if "sparkmirror.worker_daemon" in process.cmdline()}
-    [worker] = [process for process in family if process.ppid() in daemons]
-    return worker
-
 
 @dataclass
 class Story:
@@ -116,7 +107,7 @@ class Story:
 
 def spoil_source(source: LocalCluster, mirror: LiveMirror) -> None:
     """While the worker sleeps, so that it has copied nothing of what is deleted."""
-    worker = worker_of(mirror)
+    [worker] = mirror.workers()
     worker.suspend()
     try:
         time.sleep(LONG_POLL_SECONDS)
