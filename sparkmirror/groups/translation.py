@@ -67,8 +67,8 @@ def translate(position: int, copied: Copied) -> Translation | None:
     before = _by_syncs(position, copied.syncs)
     if before is not None:
         return before
-    runs = offset_map.runs
-    first_upstream, first = (runs[0].upstream, runs[0].downstream) if runs else (end.upstream, end.downstream)
+    run = offset_map.first
+    first_upstream, first = (run.upstream, run.downstream) if run is not None else (end.upstream, end.downstream)
     if first > 0:
         return None  # the target holds records from before our time, and nobody knows which of them these are
     return Translation(first, Basis.FIRST, missing=first_upstream - position)

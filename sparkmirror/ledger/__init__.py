@@ -52,7 +52,7 @@ from sparkmirror.ledger.recovery import (
     Truncated,
     find_out,
 )
-from sparkmirror.ledger.restating import ATTEMPTS_MAX, restate
+from sparkmirror.ledger.restating import ATTEMPTS_MAX, outlived, restate
 from sparkmirror.ledger.view import LedgerView, PartitionHistory
 
 __all__ = [
@@ -110,6 +110,7 @@ __all__ = [
     "inverse",
     "lost_attempts",
     "moved",
+    "outlived",
     "reset",
     "restate",
     "skip",

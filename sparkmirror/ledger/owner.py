@@ -275,8 +275,13 @@ def _sequence_at(history: PartitionHistory, order: Open, downstream: int) -> int
     start = order.position
     if downstream < start.downstream:
         return (start.sequence - (start.downstream - downstream)) % SEQUENCE_MODULUS
-    kept = sum(max(min(run.length, downstream - run.downstream), 0) for run in history.runs_of(order.attempt))
-    return (start.sequence + kept) % SEQUENCE_MODULUS
+    own = [at for at in history.block_starts(order.attempt) if at >= start.upstream]
+    blocks = [history.blocks[order.attempt, at] for at in own]
+    block = next((block for block in reversed(blocks) if block.downstream <= downstream), None)
+    if block is None:
+        return start.sequence
+    lost = sum(max(min(run.length, run.downstream + run.length - downstream), 0) for run in block)
+    return (block.sequence - lost) % SEQUENCE_MODULUS
 
 
 def _is_below(history: PartitionHistory, order: Open, newest: Open, log_end: int) -> bool:

@@ -1,4 +1,5 @@
-"""Keeps the ledger short: the runs of many old attempts are stated again under the newest, then the old keys are removed.
+"""Keeps the ledger short: the runs of many old attempts are stated again under the newest, then the old keys are removed;
+and so are runs of records that the source itself has deleted since.
 
 Order matters (O11): the tombstones are written only after the restated runs are acked. A crash in between leaves both,
 which say the same.
@@ -7,11 +8,12 @@ which say the same.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from sparkmirror.ledger.records import Attempt, Gap, Open, Receipt, Run, tombstone
 from sparkmirror.ledger.view import PartitionHistory
 
-__all__ = ["ATTEMPTS_MAX", "restate"]
+__all__ = ["ATTEMPTS_MAX", "outlived", "restate"]
 
 # So many attempts of one partition are kept as they are; restating more seldom would cost more to read at each start.
 ATTEMPTS_MAX = 8
@@ -39,6 +41,19 @@ def restate(history: PartitionHistory, order: Open) -> tuple[list[Receipt | Gap]
     return again, past + [key for attempt in old for key in _keys(history, order, attempt)]
 
 
+def outlived(history: PartitionHistory, log_start: int) -> list[tuple[bytes, None]]:
+    """The tombstones of blocks that lie below the source's log start as a whole; the last one of each attempt is kept."""
+    newest = history.newest
+    if newest is None:
+        return []
+    found = []
+    for attempt in {attempt for attempt, _ in history.blocks}:
+        starts = history.block_starts(attempt)
+        gone = [start for start, following in pairwise(starts) if following <= log_start]
+        found += [tombstone("receipt", newest.partition, attempt, start, *final) for start in gone for final in ((), (1,))]
+    return found
+
+
 def _receipt(order: Open, runs: list[Run]) -> Receipt:
     return Receipt(
         order.partition, order.attempt, order.position, order.source_leader_epoch, 0, 0, tuple(runs)
@@ -48,6 +63,6 @@ def _receipt(order: Open, runs: list[Run]) -> Receipt:
 def _keys(history: PartitionHistory, order: Open, attempt: Attempt) -> list[tuple[bytes, None]]:
     partition = order.partition
     kinds = ("started", "closed", "state", "release", "void", "open")
-    starts = [start for known, start in history.blocks if known == attempt]
-    found = [tombstone("receipt", partition, attempt, start, *final) for start in (*starts, -1) for final in ((), (1,))]
+    starts = (*history.block_starts(attempt), -1)
+    found = [tombstone("receipt", partition, attempt, start, *final) for start in starts for final in ((), (1,))]
     return found + [tombstone(kind, partition, attempt) for kind in kinds]

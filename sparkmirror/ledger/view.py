@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from sparkmirror.ledger.blocks import Block
 from sparkmirror.ledger.records import (
     Attempt,
     Closed,
@@ -43,7 +44,7 @@ class PartitionHistory:
     opens: dict[Attempt, Open] = field(default_factory=dict)
     started: dict[Attempt, str] = field(default_factory=dict)
     receipts: dict[Attempt, Receipt] = field(default_factory=dict)
-    blocks: dict[tuple[Attempt, int], tuple[Run, ...]] = field(default_factory=dict)
+    blocks: dict[tuple[Attempt, int], Block] = field(default_factory=dict)
     closed: dict[Attempt, Closed] = field(default_factory=dict)
     states: dict[Attempt, State] = field(default_factory=dict)
     released: set[Attempt] = field(default_factory=set)
@@ -122,7 +123,6 @@ class PartitionHistory:
             return None
         return max(moves)
 
-
     def runs(self) -> Iterator[Run]:
         """The valid runs of every attempt, oldest first, cut where the next open began and where the target lost them."""
         for _, run in self._attempted_runs():
@@ -137,6 +137,10 @@ class PartitionHistory:
                 if fresh < run.length:
                     yield Run(run.upstream + fresh, run.downstream + fresh, run.length - fresh)
                     end = run.upstream + run.length
+
+    def block_starts(self, attempt: Attempt) -> list[int]:
+        """The upstream offsets at which the blocks of an attempt's runs begin, in order."""
+        return sorted(start for known, start in self.blocks if known == attempt)
 
     def last_copy(self, below: int) -> tuple[int, int, int] | None:
         """Where the last copied record below this downstream offset lies, its producer id and epoch (−1: unknown)."""
@@ -166,8 +170,8 @@ class PartitionHistory:
             upstream_limit = min(later) if later else None
             lost = [at for void_attempt, at in self.voids.items() if void_attempt >= attempt]
             downstream_limit = min(lost) if lost else None
-            for _, block in sorted((start, runs) for (a, start), runs in self.blocks.items() if a == attempt):
-                for run in block:
+            for start in self.block_starts(attempt):
+                for run in self.blocks[attempt, start]:
                     cut = _cut(run, upstream_limit, downstream_limit)
                     if cut is not None:
                         yield attempt, cut
@@ -180,7 +184,7 @@ def _cut(run: Run, upstream_limit: int | None, downstream_limit: int | None) -> 
     if downstream_limit is not None:
         length = min(length, downstream_limit - run.downstream)
     if length == run.length:
-        return run  # most are whole; a map of them then holds the view's own, not a second one of each
+        return run
     return Run(run.upstream, run.downstream, length) if length > 0 else None
 
 
@@ -271,13 +275,9 @@ class LedgerView:
     def _apply_receipt(self, history: PartitionHistory, record: Receipt) -> None:
         known = history.receipts.get(record.attempt)
         if known is None or record.position[:2] >= known.position[:2]:
-            history.receipts[record.attempt] = record
+            history.receipts[record.attempt] = replace(record, runs=())
         if record.runs:
             place = (record.attempt, record.runs[0].upstream)
-            block = history.blocks.get(place)
-            if block is None or _last(record.runs) >= _last(block):
-                history.blocks[place] = record.runs
-
-
-def _last(runs: tuple[Run, ...]) -> int:
-    return runs[-1].upstream + runs[-1].length
+            block, known_block = Block.of(record.runs, record.position.sequence), history.blocks.get(place)
+            if known_block is None or block.end >= known_block.end:
+                history.blocks[place] = block

@@ -34,6 +34,7 @@ from sparkmirror.pipeline.recovering import recover
 from sparkmirror.pipeline.slot_watch import SlotWatch
 from sparkmirror.pipeline.spark import SparkSlots
 from sparkmirror.pipeline.status import Discovery, FlowStatus
+from sparkmirror.pipeline.trimming import trim_map
 
 __all__ = ["Conductor"]
 
@@ -46,6 +47,7 @@ ENDS_S = 2.0
 ENDS_PER_S = 400  # asking for the ends of 2 000 partitions takes 30 ms of CPU
 MOVES_S = 5.0
 STRAYS_S = 5.0
+TRIM_S = 60.0
 SILENT_RETRY_S = 2.0
 FILE_S = 5.0
 OPEN_S = 5.0
@@ -222,6 +224,7 @@ class Conductor:
         self._every("positions", POSITIONS_S, self._recorder.flush)
         self._every("ends", max(ENDS_S, len(self.status.partitions) / ENDS_PER_S), self._placing.look_at_ends)
         self._every("moves", MOVES_S, self._placing.move)
+        self._every("map", TRIM_S, lambda: trim_map(context))
         self._every("strays", STRAYS_S, self._tell_strays)
         self._every("file", FILE_S, self._look_at_file)
         interval = context.flow.refresh_topics_interval_seconds

@@ -16,7 +16,7 @@ class UpstreamMap:
     """Downstream to upstream, of one partition; what the ledger does not cover is guessed by the syncs around it."""
 
     def __init__(self, offset_map: OffsetMap | None, syncs: SyncHistory | None) -> None:
-        runs = [] if offset_map is None else sorted(offset_map.runs, key=lambda run: run.downstream)
+        runs = [] if offset_map is None else sorted(offset_map.runs(), key=lambda run: run.downstream)
         self._runs: list[Run] = runs
         self._run_starts = [run.downstream for run in runs]
         kept = [] if syncs is None else [sync for sync in syncs.kept if sync.upstream_offset >= 0]

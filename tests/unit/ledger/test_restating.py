@@ -1,3 +1,5 @@
+import pytest
+
 from sparkmirror.ledger import (
     ATTEMPTS_MAX,
     Attempt,
@@ -9,6 +11,7 @@ from sparkmirror.ledger import (
     Run,
     Started,
     encode,
+    outlived,
     restate,
 )
 from sparkmirror.model import TopicPartition
@@ -58,12 +61,12 @@ def test_restated_and_cleaned_the_ledger_says_the_same_at_every_moment():
     log = a_ledger(ATTEMPTS_MAX)
     before = read(log).of(PARTITION)
     order = an_open(99, before.position().upstream, before.position().downstream)
-    expected = OffsetMap(before.runs()).runs
+    expected = list(OffsetMap(before.runs()).runs())
     receipts, tombstones = restate(before, order)
     log += [encode(record) for record in (order, *receipts)]
     for cut in range(len(tombstones) + 1):
         history = read(log + tombstones[:cut]).of(PARTITION)
-        assert OffsetMap(history.runs()).runs == expected
+        assert list(OffsetMap(history.runs()).runs()) == expected
         assert history.position() == order.position
         assert history.newest == order
 
@@ -76,4 +79,37 @@ def test_after_compaction_only_the_newest_attempt_is_left():
     compacted = dict(log + [encode(record) for record in (order, *receipts)] + tombstones)
     left = [(key, value) for key, value in compacted.items() if value is not None]
     assert len(left) == 1 + len(receipts)
-    assert OffsetMap(read(left).of(PARTITION).runs()).runs == OffsetMap(before.runs()).runs
+    assert list(OffsetMap(read(left).of(PARTITION).runs()).runs()) == list(OffsetMap(before.runs()).runs())
+
+
+# --- records that the source has deleted ---
+
+
+def a_block(order: Open, first: int) -> tuple[bytes, bytes]:
+    """Ten records of one transaction each: behind every one of them lies a marker."""
+    runs = tuple(Run(upstream, upstream // 2, 1) for upstream in range(first, first + 20, 2))
+    last = runs[-1]
+    return encode(Receipt(PARTITION, order.attempt, Position(last.upstream + 1, last.downstream + 1, 0), 0, 0, 0, runs))
+
+
+def three_blocks() -> list[tuple[bytes, bytes | None]]:
+    order = an_open(0, 0, 0)
+    return [encode(order), *(a_block(order, first) for first in (0, 18, 36))]
+
+
+@pytest.mark.parametrize("log_start, first_kept", [(0, 0), (17, 0), (18, 18), (35, 18), (36, 36), (10_000, 36)])
+def test_blocks_below_the_sources_log_start_are_forgotten_and_the_last_one_never(log_start: int, first_kept: int):
+    log = three_blocks()
+    before = read(log).of(PARTITION)
+    after = read([*log, *outlived(before, log_start)]).of(PARTITION)
+    whole = list(OffsetMap(before.runs()).runs())
+    assert list(OffsetMap(after.runs()).runs()) == [run for run in whole if run.upstream >= first_kept]
+    assert (after.position(), after.newest) == (before.position(), before.newest)
+
+
+def test_what_was_forgotten_leaves_every_offset_from_the_log_start_on_where_it_was():
+    log = three_blocks()
+    before = read(log).of(PARTITION)
+    after = read([*log, *outlived(before, 20)]).of(PARTITION)
+    for upstream in range(20, 60):
+        assert OffsetMap(after.runs()).downstream(upstream) == OffsetMap(before.runs()).downstream(upstream)

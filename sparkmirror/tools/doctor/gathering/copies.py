@@ -8,7 +8,6 @@ from sparkmirror.clusters import ClusterClient
 from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.ledger import PartitionHistory
 from sparkmirror.model import TopicPartition
-from sparkmirror.offsets import OffsetMap
 from sparkmirror.tools.doctor.facts import Copy, Part, Stop, Stored, Synced
 from sparkmirror.tools.doctor.findings import Subject
 from sparkmirror.tools.doctor.gathering.asking import Asker
@@ -144,8 +143,7 @@ def _copy(
 
 
 def _first_run(history: PartitionHistory) -> tuple[int, int] | None:
-    runs = OffsetMap(history.runs()).runs
-    first = min(runs, key=lambda run: run.downstream, default=None)
+    first = min(history.runs(), key=lambda run: run.downstream, default=None)
     return None if first is None else (first.upstream, first.downstream)
 
 
