@@ -36,7 +36,10 @@ def await_full(link: Link, requests: int) -> None:
 
 @pytest.mark.fault("F17", "F49")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("age_ms", [0, TWO_DAYS_MS], ids=["fresh records", "records two days old"])
+@pytest.mark.parametrize(
+    "age_ms",
+    [pytest.param(0, id="fresh records", marks=pytest.mark.nightly), pytest.param(TWO_DAYS_MS, id="records two days old")],
+)
 def test_F17_F49_answers_cut_in_mid_flight_double_nothing(
     age_ms: int, source_cluster, own_cluster, topic_name, tmp_path: Path
 ):

@@ -38,7 +38,7 @@ EXAMPLES = {
 # These differ by keys that other tests turn one by one, or are topologies that test_topologies.py stages; they run by
 # night. All are loaded each time.
 NIGHTLY = {
-    "active_passive", "fan_out", "aggregation",
+    "active_passive", "active_active", "fan_out", "aggregation", "performance",
     "initial_deployment", "replication_flow", "topic", "offset_synchronization", "naming", "adding_topics",
     "removing_topics",
 }  # fmt: skip

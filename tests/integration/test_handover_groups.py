@@ -101,6 +101,7 @@ def steady(watch: Watch, rounds: int = 12) -> None:
     await_true(is_steady, 180.0, "groups come to rest")
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_groups_survive_mm2_and_sparkmirror_taking_turns(
     source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path, rng: random.Random

@@ -356,7 +356,8 @@ MANY = numbered(20_000, size=100)
 
 
 @pytest.mark.fault("F25")
-@pytest.mark.parametrize("choice", ["stop", pytest.param("skip", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("choice", ["stop", "skip"])
 def test_what_a_killed_run_had_copied_of_a_gap_is_not_copied_twice(
     source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path, choice: str
 ) -> None:

@@ -161,6 +161,7 @@ def test_an_empty_partition_and_group_offsets_to_the_very_record(pair: Pair) -> 
         assert mirror.stop().status == 0
 
 
+@pytest.mark.nightly
 def test_replication_without_offset_syncs(pair: Pair) -> None:
     """testReplicationWithoutOffsetSyncWillNotCreateOffsetSyncsTopic, Dedicated testClusterWithEmitOffsetDisabled."""
     pair.fill(1)
@@ -260,6 +261,7 @@ def test_topic_configs_follow_the_source(pair: Pair) -> None:
         assert mirror.stop().status == 0
 
 
+@pytest.mark.nightly
 def test_source_defaults(pair: Pair) -> None:
     """testReplicateSourceDefault: use.defaults.from=source copies defaults too, and puts them back."""
     create_topics(pair.primary, {pair.topic(1): (1, {})})
@@ -272,6 +274,7 @@ def test_source_defaults(pair: Pair) -> None:
         assert mirror.stop().status == 0
 
 
+@pytest.mark.nightly
 def test_replicate_from_latest(pair: Pair) -> None:
     """testReplicateFromLatest: only what comes after the start is copied; a group from before is told what it misses."""
     pair.fill(1)
@@ -286,6 +289,7 @@ def test_replicate_from_latest(pair: Pair) -> None:
         assert mirror.stop().status == 0
 
 
+@pytest.mark.nightly
 def test_identity(pair: Pair) -> None:
     """IdentityReplication: same names, settings of a topic that exists are synced, heartbeats keep their prefix."""
     create_topics(pair.backup, {pair.topic(1): (PARTITIONS, {})})
@@ -323,6 +327,7 @@ def test_transactions(pair: Pair) -> None:
         assert mirror.stop().status == 0
 
 
+@pytest.mark.nightly
 def test_the_lag_of_the_mirror_is_seen_by_ordinary_tools(pair: Pair) -> None:
     """`kafka-consumer-groups --describe` on the source; MM2 has nothing like it."""
     pair.fill(1)
@@ -335,6 +340,7 @@ def test_the_lag_of_the_mirror_is_seen_by_ordinary_tools(pair: Pair) -> None:
     assert java_group_lags(pair.primary, group, pair.topic(1)) == whole(PER_PARTITION)
 
 
+@pytest.mark.nightly
 def test_a_flow_waits_for_its_cluster_while_others_run(
     pair: Pair, own_cluster: Callable[..., LocalCluster]
 ) -> None:
@@ -368,6 +374,7 @@ def test_no_reset_stops_the_partition_once(pair: Pair) -> None:
     assert java_count(pair.backup, pair.remote(1)) == 0
 
 
+@pytest.mark.nightly
 def test_by_duration_copies_what_is_young_enough(pair: Pair) -> None:
     """KIP-1106, which MM2's consumer has too."""
     create_topics(pair.primary, {pair.topic(1): (2, {})})
@@ -380,6 +387,7 @@ def test_by_duration_copies_what_is_young_enough(pair: Pair) -> None:
     assert found[1] == []
 
 
+@pytest.mark.nightly
 def test_standbys_take_over_one_after_the_other(pair: Pair) -> None:
     """Dedicated testMultiNodeCluster: three processes, one file; each takes its turn, with the settings it was given.
 

@@ -249,6 +249,7 @@ def story(
 
 
 @pytest.mark.timeout(1800)
+@pytest.mark.nightly
 def test_a_flow_that_mm2_runs_is_not_touched(story: Story) -> None:
     """Nor one whose worker was killed just now: for all that the brokers know it lives."""
     for outcome in story.while_running.values():
@@ -258,6 +259,7 @@ def test_a_flow_that_mm2_runs_is_not_touched(story: Story) -> None:
         assert "stop it first" in outcome.output
 
 
+@pytest.mark.nightly
 def test_what_is_stored_is_listed_while_mm2_runs(story: Story) -> None:
     [flow] = story.listed["flows"]
     assert (story.listed["schema"], flow["workers"]["members"], flow["is_complete"]) == (1, 1, True)
@@ -268,6 +270,7 @@ def test_what_is_stored_is_listed_while_mm2_runs(story: Story) -> None:
     assert found == [19, 0, 20, 20, 0, None]
 
 
+@pytest.mark.nightly
 def test_a_preview_shows_every_record_to_the_byte(story: Story) -> None:
     [place] = [place for place, key in story.before if key == key_of("om1", AGAIN)]
     line = f'    mm2-offsets.om1.internal-{place} {key_of("om1", AGAIN).decode()}: {{"offset":19}} -> a tombstone'
@@ -278,6 +281,7 @@ def test_a_preview_shows_every_record_to_the_byte(story: Story) -> None:
     assert (change["key"], change["value"], change["next_offset"]) == (key_of("om1", AGAIN).decode(), None, 0)
 
 
+@pytest.mark.nightly
 def test_a_reset_writes_tombstones_where_the_keys_lie_and_touches_nothing_else(story: Story) -> None:
     reset = of_topic(story.before, AGAIN)
     assert of_topic(story.after, AGAIN) == dict.fromkeys(reset)
@@ -287,11 +291,13 @@ def test_a_reset_writes_tombstones_where_the_keys_lie_and_touches_nothing_else(s
     assert changed == {*reset, *part, *of_topic(story.before, LATE)}
 
 
+@pytest.mark.nightly
 def test_undo_brings_the_very_bytes_back(story: Story) -> None:
     assert of_topic(story.after, BACK) == of_topic(story.before, BACK)
     assert "before: sparkmirror offsets reset" in story.undone
 
 
+@pytest.mark.nightly
 def test_mm2_copies_a_topic_that_was_reset_from_its_start_and_goes_on_with_the_others(story: Story) -> None:
     wanted = {
         f"om1.{AGAIN}": 80,  # both partitions once more
@@ -302,6 +308,7 @@ def test_mm2_copies_a_topic_that_was_reset_from_its_start_and_goes_on_with_the_o
     assert {topic: story.copied[topic] for topic in wanted} == wanted
 
 
+@pytest.mark.nightly
 def test_a_whole_flow_begins_with_empty_copies(story: Story) -> None:
     assert "om2.om-whole was deleted on the target" in story.whole
     assert f"group {GROUP} at 20 in om2.{WHOLE}-0: its offset was deleted with the topic" in story.whole
@@ -311,6 +318,7 @@ def test_a_whole_flow_begins_with_empty_copies(story: Story) -> None:
     assert f"OffsetSync{{topicPartition={WHOLE}-0, upstreamOffset=0, downstreamOffset=0}}" in story.syncs, "a new topic"
 
 
+@pytest.mark.nightly
 def test_positions_can_be_exported_and_imported(story: Story, target_cluster: LocalCluster, tmp_path: Path) -> None:
     saved = tmp_path / "saved.json"
     done("export", story.one, str(saved))
