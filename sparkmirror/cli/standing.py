@@ -46,7 +46,9 @@ class Meter:
         self._samples: deque[tuple[float, int, int]] = deque()
 
     def take(self, now: float, records: int, record_bytes: int) -> Rate:
-        """The rate now, with this sample counted."""
+        """The rate now, with this sample counted. Sums begin anew when a process that stood by gets its flow back."""
+        if self._samples and records < self._samples[-1][1]:
+            self._samples.clear()
         self._samples.append((now, records, record_bytes))
         # The first sample stays until the second is as old as the window: a rate is never of less than the window.
         while len(self._samples) > 2 and self._samples[1][0] <= now - self._window_s:

@@ -49,6 +49,8 @@ class Chores:
         while not self._is_over():
             if self._status.state == "running":
                 self._run_due()
+            elif self._status.state == "standby":
+                self._has_run = False  # another process owns the flow now: nothing is left to be done at our end
             time.sleep(self._pause())
         if self._has_run and self._status.state == "stopped":
             for chore in self._chores:

@@ -71,11 +71,16 @@ class Conductor:
     ) -> None:
         self.status = FlowStatus(flow.name)
         self.failure: SparkmirrorError | None = None
-        self._context = FlowContext.of(flow, place, self.status)
-        self._slots = SlotWatch(self._context, spark)
-        self._placing = Placing(self._context, self._slots, discover)
+        self._flow, self._place, self._spark, self._discover = flow, place, spark, discover
         self._file = FileWatch(place.config_path, place.config_digest)
         self._stop = threading.Event()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Knows nothing of the flow yet, or any more."""
+        self._context = FlowContext.of(self._flow, self._place, self.status)
+        self._slots = SlotWatch(self._context, self._spark)
+        self._placing = Placing(self._context, self._slots, self._discover)
         self._lost: set[TopicPartition] = set()
         self._gapped: set[TopicPartition] = set()
         self._counted: dict[Attempt, tuple[int, int]] = {}
@@ -92,10 +97,8 @@ class Conductor:
     def run(self) -> None:
         """The whole life of the flow. Errors end it with a reason, never silently."""
         try:
-            self._start()
-            while not self._is_done():
-                self._turn()
-            self._finish()
+            while not self._run_as_owner():
+                self._stand_down()
         except Interrupted:
             self.status.state = "stopped"
         except SparkmirrorError as error:
@@ -105,8 +108,33 @@ class Conductor:
         finally:
             if self.failure is not None:
                 self.status.state, self.status.reason = "failed", str(self.failure)
-            for client in (self._context.source, self._context.target):
-                client.close()
+            self._close()
+
+    def _run_as_owner(self) -> bool:
+        """From start to end; False if another process took the flow over and this one is there to wait for its turn."""
+        try:
+            self._start()
+            while not self._is_done():
+                self._turn()
+            self._finish()
+        except FlowOwnedByAnother as error:
+            if not self._place.standby:
+                raise
+            self.status.notes.append(error.message)
+            return False
+        return True
+
+    def _stand_down(self) -> None:
+        """What this process knew as owner is not true any more. Its slots see by themselves that they are fenced."""
+        self._slots.cancel()
+        self._close()
+        self.status.state, self.status.reason = "standby", ""
+        self.status.partitions, self.status.remotes, self.status.stopped_topics = {}, {}, {}
+        self._forget()
+
+    def _close(self) -> None:
+        for client in (self._context.source, self._context.target):
+            client.close()
 
     def _start(self) -> None:
         self._patiently(self._see_clusters, self.status.state)  # a cluster that is down keeps only its flows waiting (L48)

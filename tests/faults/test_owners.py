@@ -141,6 +141,29 @@ def test_F10_of_two_that_start_at_once_one_ends_and_one_copies(
 @pytest.mark.fault("F10")
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
+def test_F10_a_standby_that_was_fenced_stands_by_again_and_gets_its_turn(
+    source_cluster, target_cluster, topic_name, tmp_path: Path, row
+) -> None:
+    flow, path = staged(source_cluster, target_cluster, tmp_path, topic_name("turns"))
+    with flow.load() as load, MirrorProcess(path, "--standby") as first:
+        flow.await_copying(why=lambda: first.output)
+        with MirrorProcess(path, "--take-over") as second:
+            stood_down = await_said(first, f"{flow.alias}->target standby", 90)
+            assert "taken over by" in first.output, first.output
+            flow.await_copying(why=lambda: second.output)
+            assert second.interrupt() == 0, second.output
+        flow.await_copying(why=lambda: first.output)
+        load.finish()
+        row.recovered = flow.await_copied(lambda: first.output)
+        assert first.interrupt() == 0, first.output
+        assert "Traceback" not in first.output, first.output
+    row.seen = f"fenced, it stood by after {stood_down:.1f} s and copied on when the other had ended; {told(flow)}"
+    assert [late_writes(found) for found in flow.target_batches().values()] == [[], []]
+
+
+@pytest.mark.fault("F10")
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
 def test_F10_what_mm2_writes_into_the_same_copy_is_told_as_a_strangers(
     source_cluster, target_cluster, topic_name, tmp_path: Path, row
 ) -> None:

@@ -18,6 +18,13 @@ def test_rates_are_of_the_last_seconds_only() -> None:
     assert rate == Rate(0.0, 0.0)
 
 
+def test_sums_that_begin_anew_give_no_negative_rate() -> None:
+    meter = Meter(window_s=5.0)
+    meter.take(0.0, 1000, 9000)
+    assert meter.take(1.0, 0, 0) == Rate()
+    assert meter.take(2.0, 10, 100) == Rate(10.0, 100.0)
+
+
 def test_troubles_come_worst_first_and_the_largest_lag_before_others() -> None:
     flow = a_flow(
         a_partition("b", state="waiting"),
