@@ -50,6 +50,7 @@ class FindingOut:
         self._partition = partition
         self._target_partition = target_partition
         self._read_committed = read_committed
+        self.ends: Ends | None = None  # of the target, as they were seen last
 
     def run(self, asking: Generator[Any, Any, Any]) -> Procedure:
         """Drives `asking` to its end and returns its result; its own errors pass through."""
@@ -69,8 +70,8 @@ class FindingOut:
                         yield Sleep(seconds)
                         return None
                     case AskEnds():
-                        ends = yield from read_ends(self._target, self._target_partition)
-                        return ends
+                        self.ends = yield from read_ends(self._target, self._target_partition)
+                        return self.ends
                     case AskTarget(offset):
                         view, part = yield from _fetch(self._target, self._target_partition, offset, 0)
                         return read_batches(view, part.start, part.end)

@@ -42,6 +42,7 @@ RETRY_S = 0.1
 RIGHTS_RETRY_S = 2.0
 UNKNOWN_TOPIC = (3, 100, 103)
 OFFSET_OUT_OF_RANGE = 1
+NOT_ENOUGH, TOO_FEW_REPLICAS = (19, 20), "NOT_ENOUGH_REPLICAS"
 
 
 class Opening:
@@ -51,7 +52,7 @@ class Opening:
         self._slot = slot
         self._topics = TargetTopics(slot.target)
         self._released: set[TopicPartition] = set()
-        self._settling: set[PartitionRelay] = set()
+        self._settling: dict[PartitionRelay, FindingOut] = {}
         self._checking: set[PartitionRelay] = set()
 
     def release(self, partition: TopicPartition) -> None:
@@ -113,7 +114,7 @@ class Opening:
         try:
             yield from self._check_topics(order)
             yield from self._check_source(order)
-            found = yield from self._find(order, PartitionCopy(order, slot.loop.now))
+            found = yield from self._find(order, PartitionCopy(order, slot.loop.now), self._finding(order))
             if not isinstance(found, Found):
                 yield from self._lost_before_start(order, found.log_end)
                 return
@@ -208,13 +209,14 @@ class Opening:
 
     # --- finding out -------------------------------------------------------------------------------------------
 
-    def _find(self, order: Open, copy: PartitionCopy) -> Procedure:
+    def _finding(self, order: Open) -> FindingOut:
         slot = self._slot
         target = TopicPartition(order.target_topic, order.partition.partition)
+        return FindingOut(slot.source, slot.target, order.partition, target, read_committed=order.read_committed)
+
+    def _find(self, order: Open, copy: PartitionCopy, finding: FindingOut) -> Procedure:
+        target = TopicPartition(order.target_topic, order.partition.partition)
         settings = self._topics.known(order.target_topic)
-        finding = FindingOut(
-            slot.source, slot.target, order.partition, target, read_committed=order.read_committed
-        )
         found = yield from finding.run(
             find_out(
                 Baseline(
@@ -235,8 +237,23 @@ class Opening:
     def settle(self, relay: PartitionRelay) -> None:
         """Reads the settled log of a partition in doubt, once."""
         if relay not in self._settling and self._slot.loop.now >= relay.send_after:
-            self._settling.add(relay)
+            self._settling[relay] = self._finding(relay.copy.order)
             self._slot.loop.spawn(self._settle(relay))
+
+    def doubt_of(self, relay: PartitionRelay) -> tuple[str, str]:
+        """Code and reason of a partition that waits for the target to say what became of the records that were sent."""
+        target, doubt, finding = self._slot.target, relay.copy.doubt, self._settling.get(relay)
+        if doubt is None:
+            return "TARGET", f"cluster {target.alias} does not answer what was sent to {relay.target}"
+        told = doubt.message if doubt.error <= 0 else f"{name_of(doubt.error)}: {doubt.message}"
+        reason = f"cluster {target.alias}: append to {relay.target}: {told.rstrip(': ')}"
+        ends = finding.ends if finding is not None else None
+        if ends is not None and ends.high_watermark < ends.log_end:
+            return TOO_FEW_REPLICAS, (
+                f"{reason}; {ends.log_end - ends.high_watermark} records at its end are not replicated: it goes on when "
+                "enough replicas are in sync"
+            )
+        return TOO_FEW_REPLICAS if doubt.error in NOT_ENOUGH else "TARGET", reason
 
     def _settle(self, relay: PartitionRelay) -> Procedure:
         slot, copy, doubt = self._slot, relay.copy, relay.copy.doubt
@@ -254,7 +271,7 @@ class Opening:
                 return
             if doubt.expect is Expect.SPLIT:
                 yield from self._topics.load([relay.target.topic])
-            found = yield from self._find(copy.order, copy)
+            found = yield from self._find(copy.order, copy, self._settling[relay])
         except ReplicationError as error:
             self._stop(relay, error)
             return
@@ -265,7 +282,7 @@ class Opening:
                 self._stop(relay, TargetRefusedRecords(f"{relay.source}: {error.message}", hint=error.hint))
             return
         finally:
-            self._settling.discard(relay)
+            self._settling.pop(relay, None)
         if not slot.is_mine(copy.order.attempt, relay.source):
             return
         if not isinstance(found, Found):

@@ -77,6 +77,8 @@ class PartitionRelay:
     held_at: int = -1  # where an open transaction holds back what comes behind it; -1: nowhere
     held_since: float = 0.0
     forbidden: str = ""  # which right on the target is missing, so that nothing is sent before `send_after`
+    moved_to: int = -1  # where the copy was proven to, and when it got there or had nothing under way
+    moved_at: float = 0.0
 
     @property
     def source(self) -> TopicPartition:
@@ -94,6 +96,13 @@ class PartitionRelay:
             self.held_at = -1
         elif last_stable != self.held_at:
             self.held_at, self.held_since = last_stable, now
+
+    def stands_since(self, now: float) -> float:
+        """How many seconds what was sent has been without proof; 0 if nothing is under way. To be asked every second."""
+        copy = self.copy
+        if copy.proven.upstream != self.moved_to or not (copy.window or copy.doubt):
+            self.moved_to, self.moved_at = copy.proven.upstream, now
+        return now - self.moved_at
 
     def is_at_end(self) -> bool:
         """Whether everything up to `until` was read."""

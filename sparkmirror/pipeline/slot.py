@@ -48,6 +48,7 @@ TURN_S = 0.1
 LEASE_S = 60.0
 # A partition that has not moved for a reason shows it after this long, so that a passing election stays unseen.
 TROUBLE_SHOWN_S = 5.0
+UNANSWERED_SHOWN_S = 10.0  # on a slow line a request of some megabytes may take that long
 # Transactions are short, mostly; one that holds up the copy this long is the reason for what a reader misses.
 OPEN_TRANSACTION_SHOWN_S = 15.0
 
@@ -340,6 +341,8 @@ class Slot:
             return "waiting", "CLUSTER_UNREACHABLE", self.target.trouble
         if 0 <= relay.held_at <= relay.copy.read_from and now - relay.held_since > OPEN_TRANSACTION_SHOWN_S:
             return "waiting", "OPEN_TRANSACTION", _held(relay.held_at)
+        if relay.stands_since(now) > (TROUBLE_SHOWN_S if relay.copy.doubt else UNANSWERED_SHOWN_S):
+            return "waiting", *self.opening.doubt_of(relay)
         if relay.copy.is_unreceipted(now):
             return "waiting", "LEDGER", "the ledger does not take receipts; copying pauses"
         return "copying", "", ""
