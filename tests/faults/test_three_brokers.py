@@ -12,6 +12,7 @@ import pytest
 from integration.scenario import commit, java_offsets
 from judge import JudgeRecord, compare, group_violations, java_records
 from kafka import KafkaAdminClient, KafkaProducer
+from kafka.protocol.metadata import MetadataRequest
 
 from faults.staging import Flow, await_said, client_of_all
 from faults.workload import MirrorProcess, wait_until, write_properties
@@ -22,6 +23,7 @@ from sparkmirror.local.ports import is_listening
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import OffsetMap
 
+METADATA_API = 3
 NOTICE_SECONDS_MAX = 30.0
 SHORT_SECONDS = 20.0  # too few replicas for so long: longer than any wait for an election
 ON_TARGET = "tasks.max = 2\noffset-syncs.topic.location = target\n"
@@ -60,13 +62,16 @@ def create_placed(cluster: LocalCluster, topic: str, replicas: Mapping[int, list
 
 
 def partition_state(cluster: LocalCluster, topic: str, partition: int = 0) -> tuple[int, set[int]]:
-    """Leader and in-sync replicas; leader −1 while there is none."""
-    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
-    try:
-        [found] = [p for p in admin.describe_topics([topic])[0]["partitions"] if p["partition_index"] == partition]
-    finally:
-        admin.close()
-    return found["leader_id"], set(found["isr_nodes"])
+    """Leader and in-sync replicas; leader −1 while there is none. Asks brokers that answer: one may be frozen."""
+    def build(connection):
+        version = connection.version(METADATA_API, lowest=9, highest=9)
+        wanted = [MetadataRequest.MetadataRequestTopic(version=version, name=topic)]
+        return MetadataRequest(version=version, topics=wanted, allow_auto_topic_creation=False)
+
+    with client_of_all(cluster) as client:
+        answer = client.retry(lambda: client.ask_any(build))
+    [found] = [part for part in answer.topics[0].partitions if part.partition_index == partition]
+    return found.leader_id, set(found.isr_nodes)
 
 
 def await_state(cluster: LocalCluster, topic: str, is_so: Callable[[int, set[int]], bool], what: str) -> None:
@@ -166,7 +171,7 @@ def test_F55_a_tail_that_the_target_compacted_is_found_by_offsets_and_sequences(
         # The receipt's answer is held: the worker copies nothing more, and what it copied since the last one is a tail.
         written = end_of(source_cluster, topic)
         killed.kill()
-    before = len(flow.target_records()[0])
+    before = end_of(target, flow.remote)  # the cleaner is at work already
     wait_until(lambda: len(flow.target_records()[0]) < before // 2, "the target's cleaner takes most of the tail", 120)
     left = len(flow.target_records()[0])
     with MirrorProcess(path) as mirror:
