@@ -22,6 +22,7 @@ from sparkmirror.clusters import (
     FETCH_BY_NAME,
     PRODUCE_API,
     PRODUCE_BY_NAME,
+    FetchFrom,
     FetchLimits,
     encode_fetch,
     encode_produce,
@@ -91,7 +92,7 @@ def copy_share(plan: Plan, ends: Mapping[int, int]) -> None:
 
 
 def _fetch(pipe: Pipe, plan: Plan, positions: Mapping[int, int]) -> None:
-    wanted = [(index, offset, -1) for index, offset in positions.items()]
+    wanted = [FetchFrom(index, offset) for index, offset in positions.items()]
     pipe.send(FETCH_API, FETCH_BY_NAME, [encode_fetch({plan.topic: wanted}, LIMITS)])
 
 

@@ -21,6 +21,7 @@ from sparkmirror.clusters import (
     FETCH_BY_NAME,
     PRODUCE_API,
     PRODUCE_BY_NAME,
+    FetchFrom,
     FetchLimits,
     encode_fetch,
     encode_produce,
@@ -83,7 +84,7 @@ def poll(order: Order) -> None:
     until = counts_from + int(order.seconds * 1e9)
     ages: list[int] = []
     while time.monotonic_ns() < until:
-        wanted = [(index, offset, -1) for index, offset in positions.items()]
+        wanted = [FetchFrom(index, offset) for index, offset in positions.items()]
         frame, at = pipe.ask(FETCH_API, FETCH_BY_NAME, [encode_fetch({order.topic: wanted}, LIMITS)])
         now = time.monotonic_ns()
         for part in parse_fetch(frame, at, by_id=False).partitions:

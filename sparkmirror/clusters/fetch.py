@@ -14,10 +14,20 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sparkmirror.clusters.compact import read_uvarint, skip_tags, uvarint
 
-__all__ = ["FETCH_BY_ID", "FETCH_BY_NAME", "FetchAnswer", "FetchLimits", "FetchedPartition", "encode_fetch", "parse_fetch"]
+__all__ = [
+    "FETCH_BY_ID",
+    "FETCH_BY_NAME",
+    "FetchAnswer",
+    "FetchFrom",
+    "FetchLimits",
+    "FetchedPartition",
+    "encode_fetch",
+    "parse_fetch",
+]
 
 FETCH_API = 1
 FETCH_BY_NAME = 12
@@ -39,6 +49,15 @@ class FetchLimits:
     bytes_max: int
     partition_bytes_max: int
     isolation: int  # 0 read_uncommitted, 1 read_committed
+
+
+class FetchFrom(NamedTuple):
+    """Where one partition is read. With the leader epoch of the batch before it, the broker says if its log diverged."""
+
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    last_epoch: int = -1
 
 
 @dataclass(slots=True)
@@ -66,10 +85,8 @@ class FetchAnswer:
     partitions: list[FetchedPartition]
 
 
-def encode_fetch(
-    topics: Mapping[bytes | str, Iterable[tuple[int, int, int]]], limits: FetchLimits
-) -> bytes:
-    """The body of a fetch; topics map an id (version 13) or a name (12) to (partition, offset, leader epoch)."""
+def encode_fetch(topics: Mapping[bytes | str, Iterable[FetchFrom]], limits: FetchLimits) -> bytes:
+    """The body of a fetch of topics by their ids (version 13) or names (12)."""
     out = [
         HEAD.pack(-1, limits.wait_ms, limits.bytes_min, limits.bytes_max, limits.isolation, 0, -1),
         uvarint(len(topics) + 1),
@@ -82,8 +99,8 @@ def encode_fetch(
             out.append(uvarint(len(name) + 1) + name)
         partitions = list(wanted)
         out.append(uvarint(len(partitions) + 1))
-        for index, offset, leader_epoch in partitions:
-            out.append(PARTITION.pack(index, leader_epoch, offset, -1, -1, limits.partition_bytes_max))
+        for index, offset, leader_epoch, last_epoch in partitions:
+            out.append(PARTITION.pack(index, leader_epoch, offset, last_epoch, -1, limits.partition_bytes_max))
             out.append(b"\0")
         out.append(b"\0")
     out.append(b"\x01\x01\0")  # forgotten topics: none; rack: ""; no tags

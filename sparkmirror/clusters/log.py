@@ -12,6 +12,7 @@ from sparkmirror.clusters.fetch import (
     FETCH_API,
     FETCH_BY_NAME,
     FetchedPartition,
+    FetchFrom,
     FetchLimits,
     encode_fetch,
     parse_fetch,
@@ -50,7 +51,7 @@ def _fetch(
     limits: FetchLimits,
     timeout_s: float = REQUEST_TIMEOUT_S,
 ) -> tuple[bytearray, FetchedPartition]:
-    body = encode_fetch({partition.topic: [(partition.partition, offset, -1)]}, limits)
+    body = encode_fetch({partition.topic: [FetchFrom(partition.partition, offset)]}, limits)
     frame, at = connection.exchange(FETCH_API, FETCH_BY_NAME, [body], timeout_s=timeout_s + limits.wait_ms / 1000)
     try:
         answer = parse_fetch(frame, at, by_id=False)

@@ -12,6 +12,7 @@ from sparkmirror.clusters import (
     FETCH_BY_NAME,
     LATEST,
     FetchedPartition,
+    FetchFrom,
     FetchLimits,
     encode_fetch,
     is_retriable,
@@ -111,7 +112,7 @@ def read_ends(side: ClusterSide, partition: TopicPartition) -> Procedure:
 def _fetch(side: ClusterSide, partition: TopicPartition, offset: int, isolation: int) -> Procedure:
     lane = yield from side.lane(partition, "control")
     body = encode_fetch(
-        {partition.topic: [(partition.partition, offset, -1)]}, FetchLimits(0, 0, READ_BYTES, READ_BYTES, isolation)
+        {partition.topic: [FetchFrom(partition.partition, offset)]}, FetchLimits(0, 0, READ_BYTES, READ_BYTES, isolation)
     )
     frame, at = yield Exchange(lane, FETCH_API, FETCH_BY_NAME, [body])
     try:

@@ -18,6 +18,8 @@ from sparkmirror.clusters import (
 from sparkmirror.errors import (
     BrokerRefused,
     ClusterError,
+    ClusterUnreachable,
+    ConnectionLost,
     ReplicationError,
     SourceOffsetLost,
     SourceTopicRecreated,
@@ -113,7 +115,7 @@ class Opening:
         slot = self._slot
         try:
             yield from self._check_topics(order)
-            yield from self._check_source(order)
+            last_epoch = yield from self._check_source(order)
             found = yield from self._find(order, PartitionCopy(order, slot.loop.now), self._finding(order))
             if not isinstance(found, Found):
                 yield from self._lost_before_start(order, found.log_end)
@@ -139,6 +141,7 @@ class Opening:
                 source_id=bytes.fromhex(order.source_topic_id),
                 target_id=bytes.fromhex(order.target_topic_id),
                 limits=self._topics.known(order.target_topic).limits,
+                last_epoch=last_epoch,
             )
         )
 
@@ -171,23 +174,42 @@ class Opening:
                 )
 
     def _check_source(self, order: Open) -> Procedure:
-        """The source still holds what comes next, and has not lost what was copied."""
-        slot, partition, wanted = self._slot, order.partition, order.position.upstream
+        """The source holds what comes next and has not lost what was copied; returns the leader epoch it holds that in."""
+        partition, wanted = order.partition, order.position.upstream
         ends = yield from self._ends(partition)
         if ends.log_start > wanted:
             raise _lost(partition, wanted, ends.log_start)
         if ends.log_end < wanted:
             raise self._truncated(partition, wanted, ends.log_end)
-        if order.source_leader_epoch >= 0:
-            lane = yield from slot.source.lane(partition, "control")
-            answer = yield Ask(lane, leader_epoch_request(lane.connection, partition, order.source_leader_epoch))
-            part = answer.topics[0].partitions[0]
-            if part.error_code == 0 and 0 <= part.end_offset < wanted:
-                raise SourceTruncated(
-                    f"{partition}: copied up to {wanted} in leader epoch {order.source_leader_epoch}, "
-                    f"which the source now ends at {part.end_offset}",
-                    hint=f"to go on where its records changed: {slot.remedies.reset(partition, part.end_offset)}",
-                )
+        last_epoch = yield from self._check_epoch(partition, wanted, order.source_leader_epoch)
+        return last_epoch
+
+    def _check_epoch(self, partition: TopicPartition, wanted: int, leader_epoch: int) -> Procedure:
+        """Raises if the records of this leader epoch end below `wanted`: others follow there than those that were copied."""
+        if leader_epoch < 0:
+            return -1
+        part = yield from self._epoch_end(partition, leader_epoch)
+        if part.error_code == 0 and 0 <= part.end_offset < wanted:
+            raise SourceTruncated(
+                f"{partition}: copied up to {wanted} in leader epoch {leader_epoch}, "
+                f"which the source now ends at {part.end_offset}",
+                hint=f"to go on where its records changed: {self._slot.remedies.reset(partition, part.end_offset)}",
+            )
+        return part.leader_epoch if part.error_code == 0 else -1
+
+    def _epoch_end(self, partition: TopicPartition, leader_epoch: int) -> Procedure:
+        source = self._slot.source
+        while True:
+            try:
+                lane = yield from source.lane(partition, "control")
+                answer = yield Ask(lane, leader_epoch_request(lane.connection, partition, leader_epoch))
+                part = answer.topics[0].partitions[0]
+                if not is_retriable(part.error_code):
+                    return part
+            except (ConnectionLost, ClusterUnreachable):
+                pass  # asked again, of whoever leads now
+            source.refresh()
+            yield Sleep(RETRY_S)
 
     def _truncated(self, partition: TopicPartition, wanted: int, log_end: int) -> SourceTruncated:
         return SourceTruncated(
@@ -323,12 +345,9 @@ class Opening:
         relay.fetch_after = slot.loop.now + FETCH_RETRY_S
         if not relay.trouble:
             relay.trouble_since = slot.loop.now
-        told = refusal(part.error, slot.source.who, f"Read on topic {relay.source.topic}")
+        told = refusal(part.error, slot.source.who, f"Read on topic {relay.source.topic}") if part.error else "it diverged"
         relay.trouble = f"source {slot.source.alias}: fetch of {relay.source}: {told}"
-        if part.diverging:
-            error = SourceTruncated(f"{relay.source}: the source's log diverges from what was copied")
-            relay.stop_reason = slot.remedies.told(error, relay.source, relay.copy.proven.upstream)
-        elif part.error == OFFSET_OUT_OF_RANGE or part.error in UNKNOWN_TOPIC:
+        if part.diverging or part.error == OFFSET_OUT_OF_RANGE or part.error in UNKNOWN_TOPIC:
             if relay not in self._checking:
                 self._checking.add(relay)
                 slot.loop.spawn(self._check_again(relay))
@@ -336,7 +355,7 @@ class Opening:
             slot.source.refresh()
 
     def _check_again(self, relay: PartitionRelay) -> Procedure:
-        """Out of range, or the topic is gone: look which of the two, and whether the topic is another one now."""
+        """Out of range, diverged, or the topic is gone: look which, and whether the topic is another one now."""
         slot, partition = self._slot, relay.source
         try:
             slot.source.refresh()
@@ -357,6 +376,7 @@ class Opening:
                 raise _lost(partition, wanted, ends.log_start)
             if ends.log_end < wanted:
                 raise self._truncated(partition, wanted, ends.log_end)
+            relay.last_epoch = yield from self._check_epoch(partition, wanted, relay.last_epoch)
         except ReplicationError as error:
             relay.stop_reason = slot.remedies.told(error, partition, relay.copy.proven.upstream)
         except BrokerRefused as error:

@@ -22,6 +22,7 @@ from sparkmirror.clusters import (
     PRODUCE_BY_NAME,
     Buffer,
     FetchedPartition,
+    FetchFrom,
     FetchLimits,
     Lane,
     encode_fetch,
@@ -72,6 +73,7 @@ class PartitionRelay:
     stop_reason: ReplicationError | None = None
     lane: Lane | None = None
     leader_epoch: int = -1
+    last_epoch: int = -1  # of the batch that was fetched last: whether the source's log still holds it
     trouble: str = ""  # why the partition waits, for its state record
     trouble_since: float = 0.0
     held_at: int = -1  # where an open transaction holds back what comes behind it; -1: nowhere
@@ -195,12 +197,14 @@ class Relay:
 
     def _send_fetch(self, lane: Lane, relays: list[PartitionRelay]) -> None:
         by_id = lane.connection.supports(FETCH_API, FETCH_BY_ID) and all(r.source_id != NO_ID for r in relays)
-        topics: dict[bytes | str, list[tuple[int, int, int]]] = {}
+        topics: dict[bytes | str, list[FetchFrom]] = {}
         limits = self._fetch_limits
         for relay in relays:
             relay.is_fetching = True
             key = relay.source_id if by_id else relay.source.topic
-            topics.setdefault(key, []).append((relay.source.partition, relay.copy.read_from, relay.leader_epoch))
+            topics.setdefault(key, []).append(
+                FetchFrom(relay.source.partition, relay.copy.read_from, relay.leader_epoch, relay.last_epoch)
+            )
             if relay.partition_bytes_max > limits.partition_bytes_max:
                 limits = FetchLimits(
                     limits.wait_ms, limits.bytes_min, limits.bytes_max, relay.partition_bytes_max, limits.isolation
@@ -264,6 +268,7 @@ class Relay:
                 size = first_batch_size(view, part.start, part.end)
                 relay.partition_bytes_max = max(size or 0, relay.partition_bytes_max * 2)
                 return
+            last_epoch = batches[-1].leader_epoch
             packed = pack(
                 batches,
                 from_offset=copy.read_from,
@@ -274,6 +279,7 @@ class Relay:
         except CorruptBatch as error:
             relay.stop_reason = error
             return
+        relay.last_epoch = last_epoch
         self._enqueue(relay, packed)
 
     def _enqueue(self, relay: PartitionRelay, packed: Packed) -> None:

@@ -11,6 +11,7 @@ from sparkmirror.clusters import (
     FETCH_BY_NAME,
     PRODUCE_API,
     PRODUCE_BY_NAME,
+    FetchFrom,
     FetchLimits,
     encode_fetch,
     encode_produce,
@@ -55,7 +56,7 @@ class SlotLedger:
     def _poll(self) -> Procedure:
         lane = yield from self._side.lane(self._partition, "ledger tail")
         limits = FetchLimits(POLL_MS, 1, READ_BYTES, READ_BYTES, 0)
-        body = encode_fetch({self._partition.topic: [(0, self._offset, -1)]}, limits)
+        body = encode_fetch({self._partition.topic: [FetchFrom(0, self._offset)]}, limits)
         frame, at = yield Exchange(lane, FETCH_API, FETCH_BY_NAME, [body])
         try:
             part = parse_fetch(frame, at, by_id=False).partitions[0]

@@ -19,6 +19,7 @@ from sparkmirror.clusters import (
     ClusterClient,
     Connection,
     FetchedPartition,
+    FetchFrom,
     FetchLimits,
     encode_fetch,
     name_of,
@@ -300,9 +301,9 @@ class RecordReader:
     def _fetch(
         self, node: int, wanted: Mapping[TopicPartition, int], size: int
     ) -> tuple[bytearray, list[FetchedPartition]]:
-        topics: dict[bytes | str, list[tuple[int, int, int]]] = {}
+        topics: dict[bytes | str, list[FetchFrom]] = {}
         for partition, offset in wanted.items():
-            topics.setdefault(partition.topic, []).append((partition.partition, offset, -1))
+            topics.setdefault(partition.topic, []).append(FetchFrom(partition.partition, offset))
         body = encode_fetch(topics, FetchLimits(0, 0, max(REQUEST_BYTES, size), size, self._isolation))
         connection = self._connection(node, wanted)
         try:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 from kafka.protocol.producer import ProduceRequest
 
-from sparkmirror.clusters import FetchLimits, encode_fetch, encode_produce, parse_fetch, parse_produce
+from sparkmirror.clusters import FetchFrom, FetchLimits, encode_fetch, encode_produce, parse_fetch, parse_produce
 from sparkmirror.clusters.compact import read_uvarint, skip_tags, uvarint
 
 TOPIC = uuid.UUID(int=0x1234567890ABCDEF1234567890ABCDEF)
@@ -54,7 +54,7 @@ def test_a_fetch_by_id_is_what_the_generated_encoder_writes():
                         partition=index,
                         current_leader_epoch=7,
                         fetch_offset=offset,
-                        last_fetched_epoch=-1,
+                        last_fetched_epoch=6,
                         log_start_offset=-1,
                         partition_max_bytes=1 << 20,
                     )
@@ -65,7 +65,8 @@ def test_a_fetch_by_id_is_what_the_generated_encoder_writes():
         forgotten_topics_data=[],
         rack_id="",
     )
-    assert encode_fetch({TOPIC.bytes: [(3, 1 << 40, 7), (5, 0, 7)]}, LIMITS) == theirs.encode(header=False)
+    wanted = [FetchFrom(3, 1 << 40, 7, 6), FetchFrom(5, 0, 7, 6)]
+    assert encode_fetch({TOPIC.bytes: wanted}, LIMITS) == theirs.encode(header=False)
 
 
 def test_a_fetch_answer_is_read_as_the_generated_decoder_reads_it():
