@@ -28,7 +28,6 @@ from sparkmirror.ledger.records import (
     Position,
     Receipt,
     Release,
-    Run,
     SlotBeat,
     SlotStop,
     Started,
@@ -53,6 +52,7 @@ from sparkmirror.ledger.recovery import (
     find_out,
 )
 from sparkmirror.ledger.restating import ATTEMPTS_MAX, outlived, restate
+from sparkmirror.ledger.runs import Run
 from sparkmirror.ledger.view import LedgerView, PartitionHistory
 
 __all__ = [

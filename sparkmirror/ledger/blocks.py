@@ -1,43 +1,40 @@
-"""The runs of one receipt, packed: a source of small transactions has a run for each of them, millions in a week."""
+"""A part of an attempt's runs, as one receipt told of them."""
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from sparkmirror.ledger.records import Run
+from sparkmirror.ledger.runs import Run, Runs
 
 __all__ = ["Block"]
-
-_FIELDS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Runs in order, 24 bytes each, and the sequence number behind the last record of them."""
+    """At least one run, and the sequence number behind the last record of them."""
 
-    packed: array[int]
+    runs: Runs
     sequence: int
 
     @classmethod
     def of(cls, runs: Iterable[Run], sequence: int) -> Block:
-        """At least one run."""
-        return cls(array("q", [number for run in runs for number in run]), sequence)
+        """Runs that were read are packed already."""
+        return cls(runs if isinstance(runs, Runs) else Runs(runs), sequence)
 
     def __len__(self) -> int:
-        return len(self.packed) // _FIELDS
+        return len(self.runs)
 
     def __iter__(self) -> Iterator[Run]:
-        numbers = iter(self.packed)
-        return map(Run, numbers, numbers, numbers)
+        return iter(self.runs)
 
     @property
     def downstream(self) -> int:
         """Where its first record lies."""
-        return self.packed[1]
+        return self.runs[0].downstream
 
     @property
     def end(self) -> int:
         """The upstream offset behind its last record."""
-        return self.packed[-3] + self.packed[-1]
+        last = self.runs[-1]
+        return last.upstream + last.length

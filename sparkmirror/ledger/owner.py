@@ -29,10 +29,10 @@ from sparkmirror.ledger.records import (
     Owner,
     Position,
     Receipt,
-    Run,
     Void,
 )
 from sparkmirror.ledger.recovery import Ask, AskPause, Baseline, Found, Truncated, find_out
+from sparkmirror.ledger.runs import Run
 from sparkmirror.ledger.view import LedgerView, PartitionHistory
 from sparkmirror.model import TopicPartition
 

@@ -20,12 +20,13 @@ from enum import Enum
 from itertools import takewhile
 
 from sparkmirror.ledger.answers import Expect, expectation
-from sparkmirror.ledger.records import SEQUENCE_MODULUS, Open, Position, Receipt, Run
+from sparkmirror.ledger.records import SEQUENCE_MODULUS, Open, Position, Receipt
+from sparkmirror.ledger.runs import Run
 
 __all__ = ["Doubt", "PartitionCopy", "Phase", "Sent", "extend_runs"]
 
-# One receipt holds at most this many runs (some 24 bytes each, so a ledger record stays far below 64 KB).
-RUNS_PER_BLOCK = 1000
+# One receipt holds at most this many runs, each of them some 10 bytes: the newest block is written anew every second.
+RUNS_PER_BLOCK = 250
 OUT_OF_ORDER_SEQUENCE = 45
 # After this long without sending, the broker may have forgotten us: the next batch goes alone (L2 iv).
 IDLE_REARM_S = 60.0

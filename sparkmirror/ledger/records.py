@@ -21,9 +21,11 @@ key                                             value
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from sparkmirror.ledger.runs import Run, Runs
 from sparkmirror.model import TopicPartition
 
 __all__ = [
@@ -39,7 +41,6 @@ __all__ = [
     "Position",
     "Receipt",
     "Release",
-    "Run",
     "SlotBeat",
     "SlotStop",
     "Started",
@@ -64,14 +65,6 @@ class Attempt(NamedTuple):
     generation: int
     producer_epoch: int
     number: int
-
-
-class Run(NamedTuple):
-    """`length` records that lie at consecutive offsets on both sides."""
-
-    upstream: int
-    downstream: int
-    length: int
 
 
 class Position(NamedTuple):
@@ -156,7 +149,7 @@ class Receipt:
     source_leader_epoch: int
     records: int
     record_bytes: int
-    runs: tuple[Run, ...]
+    runs: Sequence[Run]
     source_end: int = -1
     newest_timestamp: int = -1
     is_final: bool = False  # written with closed, under a key of its own: no late receipt of the attempt can replace it
@@ -329,7 +322,7 @@ _ENCODERS: dict[type, Any] = {
 }
 
 
-def _delta(runs: tuple[Run, ...]) -> list[int]:
+def _delta(runs: Iterable[Run]) -> list[int]:
     """Runs as one flat list: each run's distance from the end of the one before, on both sides, and its length."""
     flat: list[int] = []
     upstream = downstream = 0
@@ -339,14 +332,15 @@ def _delta(runs: tuple[Run, ...]) -> list[int]:
     return flat
 
 
-def _undelta(flat: list[int]) -> tuple[Run, ...]:
-    runs: list[Run] = []
-    upstream = downstream = 0
-    for at in range(0, len(flat), 3):
-        run = Run(_whole(upstream + flat[at]), _whole(downstream + flat[at + 1]), _whole(flat[at + 2], 1))
-        runs.append(run)
-        upstream, downstream = run.upstream + run.length, run.downstream + run.length
-    return tuple(runs)
+def _undelta(flat: list[int]) -> Runs:
+    def told() -> Iterator[Run]:
+        upstream = downstream = 0
+        for at in range(0, len(flat), 3):
+            run = Run(_whole(upstream + flat[at]), _whole(downstream + flat[at + 1]), _whole(flat[at + 2], 1))
+            yield run
+            upstream, downstream = run.upstream + run.length, run.downstream + run.length
+
+    return Runs(told())
 
 
 def decode(key: bytes, value: bytes) -> LedgerRecord:

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from sparkmirror.errors import ContentDiffers, OrderBroken, SourceOffsetLost, TargetHasStranger
 from sparkmirror.ledger.partition import extend_runs
-from sparkmirror.ledger.records import SEQUENCE_MODULUS, Position, Run
+from sparkmirror.ledger.records import SEQUENCE_MODULUS, Position
+from sparkmirror.ledger.runs import Run
 from sparkmirror.model import TopicPartition
 from sparkmirror.wire import BatchView, PackLimits, Record, pack, read_batches, read_records
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from sparkmirror.ledger.records import Attempt, Gap, Open, Receipt, Run, tombstone
+from sparkmirror.ledger.records import Attempt, Gap, Open, Receipt, tombstone
+from sparkmirror.ledger.runs import Run
 from sparkmirror.ledger.view import PartitionHistory
 
 __all__ = ["ATTEMPTS_MAX", "outlived", "restate"]
 
 # So many attempts of one partition are kept as they are; restating more seldom would cost more to read at each start.
 ATTEMPTS_MAX = 8
-RUNS_PER_BLOCK = 1000
+RUNS_PER_BLOCK = 1000  # these are written once
 
 
 def restate(history: PartitionHistory, order: Open) -> tuple[list[Receipt | Gap], list[tuple[bytes, None]]]:

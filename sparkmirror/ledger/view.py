@@ -21,7 +21,6 @@ from sparkmirror.ledger.records import (
     Position,
     Receipt,
     Release,
-    Run,
     SlotBeat,
     SlotStop,
     Started,
@@ -30,6 +29,7 @@ from sparkmirror.ledger.records import (
     decode,
     decode_key,
 )
+from sparkmirror.ledger.runs import Run
 from sparkmirror.model import TopicPartition
 
 __all__ = ["LedgerView", "PartitionHistory"]
