@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -253,7 +254,8 @@ class SmallDisk:
         if self._holder.stdout.readline() != "ready\n":
             self.close()
             pytest.skip("no tmpfs without rights on this machine")
-        self.launcher = ["nsenter", "-t", str(self._holder.pid), "-U", "-m", "--preserve-credentials", "--"]
+        inside = ["-t", str(self._holder.pid), "-U", "-m", "--preserve-credentials", "--"]
+        self.launcher = [shutil.which("nsenter") or "nsenter", *inside]
 
     def __enter__(self) -> SmallDisk:
         return self

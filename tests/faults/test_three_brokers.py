@@ -23,9 +23,6 @@ from sparkmirror.local.ports import is_listening
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import OffsetMap
 
-# kafka-python, which writes the source's records here, leaves sockets behind when a broker is dead.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 METADATA_API = 3
 NOTICE_SECONDS_MAX = 30.0
 SHORT_SECONDS = 20.0  # too few replicas for so long: longer than any wait for an election
