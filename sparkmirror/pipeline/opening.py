@@ -44,6 +44,7 @@ RETRY_S = 0.1
 RIGHTS_RETRY_S = 2.0
 UNKNOWN_TOPIC = (3, 100, 103)
 OFFSET_OUT_OF_RANGE = 1
+TRANSACTIONAL_ID_NOT_FOUND = 105
 NOT_ENOUGH, TOO_FEW_REPLICAS = (19, 20), "NOT_ENOUGH_REPLICAS"
 
 
@@ -109,6 +110,8 @@ class Opening:
         lane = yield from slot.target.node_lane(answer.node_id, "control")
         answer = yield Ask(lane, describe_flow_request(name))
         error, _, epoch = flow_producer(answer)
+        if error == TRANSACTIONAL_ID_NOT_FOUND:
+            return slot.epoch  # forgotten for age: nobody took it since, and whoever does waits for our lease (F51)
         return epoch if error == 0 else None
 
     def _open(self, order: Open) -> Procedure:
