@@ -125,6 +125,7 @@ def test_F52_a_task_that_spark_starts_again_by_itself_refuses_itself(
     with StandaloneSpark() as spark, flow.load() as load, MirrorProcess(path, *spark.arguments, *confs) as mirror:
         flow.await_copying(why=lambda: mirror.output)
         spark.add_worker()  # where Spark can start the task again
+        wait_until(lambda: len(spark.executors()) == 3, "the new worker has an executor")
         if how == "decommissioned":
             spark.executors()[0].send_signal(signal.SIGPWR)
         else:
