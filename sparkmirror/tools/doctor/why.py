@@ -181,7 +181,11 @@ def _nothing(report: FlowReport, word: str) -> Answer:
 def _walk(
     report: FlowReport, chain: Collection[tuple[str, tuple[str, ...], str]], concerns: object
 ) -> tuple[tuple[Step, ...], Finding | None, tuple[Finding, ...]]:
-    """Goes from question to question; the first proven cause ends it, what else was found is told beside it."""
+    """Goes from question to question; the first proven cause ends it, what else was found is told beside it.
+
+    Information is no cause where something worse was found before it, be that only likely: a copy with a hole has coarse
+    offset syncs too, and these are not why.
+    """
     assert callable(concerns)
     steps: list[Step] = []
     seen: list[Finding] = []
@@ -197,7 +201,8 @@ def _walk(
         opens = [o for o in report.opens if o.id in ids]
         certain = next((f for f in found if f.certainty is PROVEN), None)
         if certain is not None:
-            cause = certain
+            is_worst = certain.severity is not INFORMATION or all(f.severity is INFORMATION for f in seen)
+            cause = certain if is_worst else None
             steps.append(Step(question, f"no: {certain.cause} ({certain.id})", False))
         elif found:
             steps.append(Step(question, f"perhaps not: {found[0].cause} ({found[0].id})", None))

@@ -80,6 +80,16 @@ def test_a_likely_cause_is_told_where_none_is_certain() -> None:
     assert ("is its position sane?", None) in questions(answer)
 
 
+def test_certain_information_does_not_hide_a_likely_error() -> None:
+    coarse = a_copy(source=ends(0, 60), target=ends(0, 60), next_upstream=60)
+    answer = ask(facts_of([coarse], reads=Reads(lost={ORDERS: (3, 8)})), "orders")
+    assert answer.cause is not None and (answer.cause.id, answer.cause.certainty.value) == ("D7", "likely")
+    assert [found.id for found in answer.also] == ["D3"]
+    assert questions(answer)[-1] == ("can positions be translated?", False)
+    alone = ask(facts_of([coarse]), "orders")
+    assert alone.cause is not None and alone.cause.id == "D3"
+
+
 def test_what_could_not_be_asked_is_said_and_makes_the_answer_incomplete() -> None:
     answer = ask(facts_of(missing={Part.POSITIONS: Missing("not authorized", "Read on topic p")}), "orders")
     assert not answer.is_complete

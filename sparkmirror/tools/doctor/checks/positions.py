@@ -70,7 +70,7 @@ def _recreated_copy(facts: Facts, copy: Copy) -> Verdicts:
         yield _cut(
             facts, copy,
             f"the record at {pair.upstream} on the source is not the one that was copied to {pair.downstream}: the topic "
-            f"was created again and is longer than what was copied; its records before {copy.next_upstream} were skipped",
+            "was created again and is longer than what was copied",
             Fact("records compared", f"{pair.upstream} and {pair.downstream} differ"),
         )  # fmt: skip
 
@@ -87,7 +87,8 @@ def _cut(facts: Facts, copy: Copy, why: str, fact: Fact) -> Finding:
         effect = f"MirrorMaker 2 begins at the earliest record by itself once its position is out of range; {MIXED}"
         mend, more = "stop MirrorMaker 2, delete or keep the target topic, and reset the position", "--to earliest"
     else:
-        effect = f"what the source holds before {position} is skipped without a word"
+        # No number: the stored position has moved on since, and says no more where that was.
+        effect = "MirrorMaker 2 goes on at the offset where it was, and what is before that is skipped without a word"
         mend, more = "stop MirrorMaker 2 and reset the position, so that everything is copied", "--to earliest"
     is_certain = fact.name != "source end" or facts.is_ours
     return finding(
