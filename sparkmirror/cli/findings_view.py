@@ -188,7 +188,8 @@ def _open_lines(opens: Sequence[Open]) -> Iterator[Line]:
         yield [("not answered", "bold yellow")]
     for (reason, needs), ids in reasons.items():
         told = ", ".join(dict.fromkeys(name for name in ids if name != "V1"))
-        yield [(f"{INDENT}{printable(reason)}" + (f"; needs {printable(needs)}" if needs else "")
+        is_told = reason.endswith(f"needs {needs}")  # a broker's refusal names the right itself
+        yield [(f"{INDENT}{printable(reason)}" + (f"; needs {printable(needs)}" if needs and not is_told else "")
                 + (f"  ({told})" if told else ""), "")]  # fmt: skip
 
 

@@ -66,6 +66,8 @@ def test_open_questions_are_told_with_what_they_take() -> None:
     found = report(facts_of(), opens=opens)
     assert "not authorized; needs Read on topic p  (D7, D5)" in text_of(found)
     assert found.status == 2
+    [named] = [Open("D7", "A->B", Subject(), "ledger: refused: User:me needs Read on topic p", "Read on topic p")]
+    assert "refused: User:me needs Read on topic p  (D7)\n" in text_of(report(facts_of(), opens=(named,)))
 
 
 @pytest.mark.parametrize(

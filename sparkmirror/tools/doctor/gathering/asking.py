@@ -60,7 +60,7 @@ class Asker:
             self.missing[part] = Missing(f"cluster {self.client(side).alias} does not answer", "a broker that answers")
         for note in self._new_notes():
             if note.kind == "refused":
-                self.missing.setdefault(part, Missing(note.message, note.needs or "that right"))
+                self.missing.setdefault(part, Missing(note.message, note.needs or _named_in(note.message)))
         return found
 
     def hear_each(self, side: Side, subject: Callable[[Note], Subject], look: Callable[[], T]) -> T:
@@ -68,7 +68,7 @@ class Asker:
         found = look()
         for note in self._new_notes():
             if note.kind == "refused":
-                self.opens.append(Open("V1", self.flow, subject(note), note.message, note.needs))
+                self.opens.append(Open("V1", self.flow, subject(note), note.message, note.needs or _named_in(note.message)))
         return found
 
     def _new_notes(self) -> list[Note]:
@@ -83,5 +83,10 @@ class Asker:
 
 def needs_of(error: ClusterError) -> str:
     """The right that a refusal names, else its hint."""
-    found = _NEEDS.search(error.message)
-    return found[1] if found else error.hint
+    return _named_in(error.message) or error.hint
+
+
+def _named_in(message: str) -> str:
+    """The right that a message says somebody needs, if it does."""
+    found = _NEEDS.search(message)
+    return found[1] if found else ""
