@@ -114,6 +114,10 @@ class PositionTable:
             return None
         return KnownPosition(newest.last_offset, newest.time_ms, newest.place, newest.connector)
 
+    def has_key_of(self, partition: TopicPartition) -> bool:
+        """Whether a position was ever stored, also one that was taken back since."""
+        return source_key(self._connector, self._alias, partition) in self._found
+
     def all(self) -> Iterator[StoredPosition]:
         """Every key with its newest record in each partition of the topic, tombstones and foreign connectors too."""
         return (stored for places in self._found.values() for stored in places.values())

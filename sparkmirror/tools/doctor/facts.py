@@ -194,6 +194,7 @@ class Copy:
     basis: str = ""  # "ledger" or "mm2"
     position_ms: int | None = None
     stored: Stored | None = None
+    is_unstored: bool = False  # MirrorMaker 2 never stored a position of it, nor did anybody take one back
     sync: Synced | None = None
     first_sync: Synced | None = None  # the oldest one since either side began anew
     holes: tuple[tuple[Synced, Synced], ...] = ()  # neighbouring syncs between which upstream offsets are missing
@@ -224,17 +225,19 @@ class Copy:
     def reached(self) -> int | None:
         """The next upstream offset that is not copied, as far as can be told.
 
-        MirrorMaker 2 stores positions each minute; what lies on the target behind the newest sync was copied since. This
-        holds if nothing lies there twice; else it says too much, never too little.
+        MirrorMaker 2 stores positions each minute, its first one too; what lies on the target behind the newest sync was
+        copied since. This holds if nothing lies there twice; else it says too much, never too little.
         """
-        if self.next_upstream is None:
-            return None
+        by_sync = self._reached_by_sync() if self.basis == "mm2" or self.is_unstored else None
+        return max((at for at in (self.next_upstream, by_sync) if at is not None), default=None)
+
+    def _reached_by_sync(self) -> int | None:
         source, target = self.source_ends, self.target_ends
-        if self.basis != "mm2" or self.sync is None or source is None or target is None:
-            return self.next_upstream
+        if self.sync is None or source is None or target is None:
+            return None
         if not 0 <= self.sync.upstream < source[1] or not target[0] <= self.sync.downstream < target[1]:
-            return self.next_upstream
-        return max(self.next_upstream, min(self.sync.upstream + target[1] - self.sync.downstream, source[1]))
+            return None
+        return min(self.sync.upstream + target[1] - self.sync.downstream, source[1])
 
     @property
     def lag(self) -> int | None:

@@ -19,6 +19,8 @@ _HEAD = """# The doctor
 Both read the clusters and change nothing, need no Spark, and work while flows run: on those of sparkmirror and on those of a
 MirrorMaker 2 that somebody else runs. FILE is the `mm2.properties` of the flow.
 
+![doctor on a terminal](pictures/doctor.svg)
+
 `doctor` prints one line for each flow, then findings, worst first, one block for each cause. A finding has an id, a severity
 (E error, W warning, I information), a certainty (*proven* by what was read, *likely*, *possible*), the numbers that it rests
 on with the time at which they were read, and what mends it. `--explain ID` prints the rule. `why` asks the questions about

@@ -342,6 +342,14 @@ def test_D4_a_backlog_that_grows_is_too_few_tasks() -> None:
     assert "2 partitions on 1 task" in found.message and "tasks.max to 2" in found.mend
 
 
+def test_what_mm2_copied_before_it_first_stored_a_position_is_no_lag() -> None:
+    young = a_copy(source=ends(0, 60), target=ends(0, 60), next_upstream=None, basis="", is_unstored=True)
+    assert (young.reached, young.lag) == (60, 0)
+    assert "C12" not in [f.id for f in told(facts_of([young]))]
+    reset = replace(young, is_unstored=False)  # somebody took its position back: everything will come again
+    assert (reset.reached, reset.lag) == (None, 60)
+
+
 def test_D3_is_information_unless_the_same_sync_stays_for_two_flushes() -> None:
     copy = a_copy(source=ends(0, 60), target=ends(0, 60), next_upstream=60, sync=Synced(9, 9, NOW - 200_000))
     assert one(facts_of([copy]), "D3").severity.value == "I"

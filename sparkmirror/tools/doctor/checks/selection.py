@@ -145,7 +145,7 @@ def _too_few(facts: Facts, decision: TopicDecision, wanted: int, found: int) -> 
             Fact("partitions", f"{wanted} and {found}", facts.target.read_ms),
             *((Fact("copied before", f"partitions {', '.join(map(str, was_copied))}"),) if was_copied else ()),
         ),
-        mend="add the partitions" + ("" if facts.is_ours else " and restart the task"),
+        mend="add the partitions" + ("" if facts.is_ours else "; MirrorMaker 2 goes on by itself"),
         command=f"kafka-topics.sh --bootstrap-server {servers} --alter --topic {shlex.quote(decision.remote)} "
                 f"--partitions {wanted}",
     )  # fmt: skip
@@ -175,11 +175,11 @@ RULES = (
     Rule(
         "D12", "target has fewer partitions", "E W",
         means="Records of the missing partitions have nowhere to go. MirrorMaker 2 waits for ever and says nothing; all "
-              "partitions of that task stand still.",
+              "partitions of that task stand still, and the task is called running.",
         decides="Partition counts of both topics. Warning, not error, while the mirror runs, looks for changes and never "
                 "copied the missing partitions: then the source may have been extended a moment ago.",
         needs="Describe on the topics of both clusters",
-        mend="Add the partitions on the target; for MirrorMaker 2 restart the task.",
+        mend="Add the partitions on the target. MirrorMaker 2 then goes on by itself.",
         check=_partition_counts, parts=(Part.SOURCE, Part.TARGET),
     ),
     Rule(

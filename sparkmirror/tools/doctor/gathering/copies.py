@@ -129,6 +129,7 @@ def _copy(
         basis="" if position is None else position.basis,
         position_ms=None if position is None else position.time_ms,
         stored=None if stored is None else Stored(stored.last_offset, stored.time_ms, stored.place),
+        is_unstored=position is None and not evidence.positions().has_key_of(place),
         sync=None if sync is None else Synced(sync.sync.upstream_offset, sync.sync.downstream_offset, sync.time_ms),
         first_sync=story.firsts.get(place),
         holes=tuple(story.holes.get(place, ())),
