@@ -42,9 +42,11 @@ def printed(command: list[str], columns: int) -> str:
 
 
 def picture(text: str, columns: int, title: str) -> str:
-    """The text as a terminal window."""
+    """The text as a terminal window; a line that is too long goes on in the next one, as on a terminal."""
     console = Console(record=True, width=columns, file=io.StringIO(), force_terminal=True, color_system="truecolor")
-    console.print(Text.from_ansi(text.rstrip("\n")), soft_wrap=True)
+    for line in Text.from_ansi(text.rstrip("\n")).split(allow_blank=True):
+        for part in line.divide(range(columns, len(line), columns)):
+            console.print(part, soft_wrap=True)
     drawn = console.export_svg(title=title, unique_id=re.sub(r"\W+", "-", title))
     return re.sub(r"font-family: Fira Code, monospace", f"font-family: {_FONTS}", _FONT_FACES.sub("\n", drawn))
 
