@@ -23,7 +23,8 @@ HEAP_MB = 512
 class MirrorMaker:
     """One MM2 process, started by `with` or `open`; its log and scratch folder go when it is closed.
 
-    `properties` is the text of an `mm2.properties`, or its keys and values.
+    `properties` is the text of an `mm2.properties`, or its keys and values; `jars` is a folder of
+    another release's jars than the brokers'.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class MirrorMaker:
         heap_mb: int = HEAP_MB,
         jvm_options: Sequence[str] = (),
         log_level: str = "info",
+        jars: Path | None = None,
     ) -> None:
         if not isinstance(properties, str):
             properties = "".join(f"{key} = {value}\n" for key, value in properties.items())
@@ -42,6 +44,7 @@ class MirrorMaker:
         self._heap_mb = heap_mb
         self._jvm_options = list(jvm_options)
         self._log_level = log_level
+        self._jars = jars
         self._scratch: ScratchFolder | None = None
         self._child: Child | None = None
 
@@ -74,7 +77,7 @@ class MirrorMaker:
             file.write_text(self._properties, encoding="utf-8")
             log_option = log_settings(self._folder / "log4j2.properties", log_file=self.log_file, level=self._log_level)
             options = [log_option, *self._jvm_options]
-            call = JavaCall(kafka_jars(), MAIN_CLASS, [str(file)], heap_mb=self._heap_mb, options=options)
+            call = JavaCall(self._jars or kafka_jars(), MAIN_CLASS, [str(file)], heap_mb=self._heap_mb, options=options)
             self._child = Child(f"MirrorMaker {self.name}", call.command(), log_file=self._folder / "stdout.log")
         except BaseException:
             self.close()
