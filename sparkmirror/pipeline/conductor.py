@@ -22,7 +22,7 @@ from sparkmirror.errors import (
     SourceOffsetLost,
     SparkmirrorError,
 )
-from sparkmirror.ledger import Attempt, Closed, LedgerRecord, Owner, Receipt, SlotBeat, State, lost_attempts
+from sparkmirror.ledger import Attempt, Closed, LedgerRecord, Open, Owner, Receipt, SlotBeat, State, lost_attempts
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.file_watch import FileWatch
 from sparkmirror.pipeline.flow_context import FlowContext, FlowPlace
@@ -56,6 +56,7 @@ WAIT_S = 0.5
 # A poll of the ledger that takes longer waited for the target: what the slots wrote meanwhile could not be read.
 READ_S_MAX = 2.0
 # After these a fence and a look at the log mend the partition; after other losses somebody must look first.
+NEW_ID = "the flow's producer id is new: an old owner's late writes are not fenced"
 MENDED_BY_RECOVERY = ("FENCED", "IN_DOUBT", "TARGET_TRUNCATED")
 
 
@@ -85,7 +86,7 @@ class Conductor:
         self._gapped: set[TopicPartition] = set()
         self._counted: dict[Attempt, tuple[int, int]] = {}
         self._due: dict[str, float] = {}
-        self._has_waited = False
+        self._outlasted: set[Attempt] = set()
         self._silent: set[str] = set()  # what cannot be done now because nobody answers
 
     # --- life --------------------------------------------------------------------------------------------------
@@ -163,12 +164,17 @@ class Conductor:
 
     def _recover_first(self) -> None:
         """Ends what the last owner left open."""
-        context = self._context
-        lost = lost_attempts(context.ledger.view)
-        if lost and context.owned.is_weak and not self._has_waited:
-            wait_out_lease(context, self._stop)
-            self._has_waited = True
-        self._lost |= recover(context, self._recorder, lost, self._take, raise_epoch=False)
+        lost = lost_attempts(self._context.ledger.view)
+        self._lost |= recover(self._context, self._recorder, lost, self._take, self._outlast, raise_epoch=False)
+
+    def _outlast(self, orders: list[Open]) -> None:
+        """Our fence does not reach slots that write under another producer id (it expired, F51): their lease must end."""
+        old = {order.attempt for order in orders if order.producer_id != self._context.owned.owner.producer_id}
+        if old - self._outlasted:
+            self.status.notes.append(NEW_ID)
+            wait_out_lease(self._context, self._stop)
+            self._outlasted |= old
+            self._slots.excuse()  # nobody read their beats meanwhile
 
     def _patiently(self, action: Callable[[], None], state: str) -> None:
         """Until it succeeds: a cluster is down, creates thousands of partitions, elects leaders or loads its coordinator."""
@@ -300,7 +306,9 @@ class Conductor:
             lost, self._lost = self._lost, set()
             try:
                 orders = lost_attempts(context.ledger.view, lost)
-                self._lost |= recover(context, self._recorder, orders, self._take, raise_epoch=True)
+                self._lost |= recover(context, self._recorder, orders, self._take, self._outlast, raise_epoch=True)
+            except Interrupted:
+                return  # whoever comes next recovers them
             except ClusterError:
                 self._lost |= lost
                 raise

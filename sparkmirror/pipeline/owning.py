@@ -33,8 +33,6 @@ def own(context: FlowContext, stop: threading.Event) -> Ownership:
             ask = asking.send(answer)
         except StopIteration as end:
             ownership: Ownership = end.value[0]
-            if ownership.is_weak:
-                context.status.notes.append("the flow's producer id is new: an old owner's late writes are not fenced")
             return ownership
         match ask:
             case AskLedger():

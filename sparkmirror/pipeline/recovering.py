@@ -26,15 +26,16 @@ def recover(
     recorder: Recorder,
     orders: list[Open],
     take: Callable[[LedgerRecord], None],
+    outlast: Callable[[list[Open]], None],
     *,
     raise_epoch: bool,
     accepted: Collection[str] = (),
 ) -> set[TopicPartition]:
     """Says in the ledger where each lost attempt really ended; its partition is then ready, or stopped with a reason.
 
-    At the owner's start its own epoch is new and serves for the fence; later it is raised. `accepted` are codes of errors
-    that somebody said to live with. Returns the partitions that cannot be fenced now, because nobody leads them or nobody
-    copies their topic: they stay lost.
+    At the owner's start its own epoch is new and serves for the fence; later it is raised. `outlast` waits for those
+    whom no fence of ours reaches. `accepted` are codes of errors that somebody said to live with. Returns partitions that
+    cannot be fenced now, because nobody leads them or nobody copies their topic: they stay lost.
     """
     present = context.target.view({order.target_topic for order in orders}) if orders else None
     led = [
@@ -54,6 +55,7 @@ def recover(
     if known:
         if raise_epoch:
             _raise_epoch(context)
+        outlast(known)
         fence(context.target, context.transactional_id, context.owned.producer, [_target(order) for order in known])
         for record in context.ledger.read_new():  # what the dead wrote to the ledger in their last moment counts
             take(record)

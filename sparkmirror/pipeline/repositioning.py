@@ -9,7 +9,7 @@ from contextlib import suppress
 from sparkmirror.clusters import EARLIEST, LATEST, ClusterClient, fence, list_offsets
 from sparkmirror.config import FlowSettings
 from sparkmirror.errors import ClusterError, MoveRefused
-from sparkmirror.ledger import LedgerRecord, Life, Move, Standing, decode_key, lost_attempts
+from sparkmirror.ledger import LedgerRecord, Life, Move, Open, Standing, decode_key, lost_attempts
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.flow_context import FlowContext, FlowPlace
 from sparkmirror.pipeline.flow_ledger import ensure_compacted_topic
@@ -77,9 +77,12 @@ class Repositioning:
         context = self._context
         assert self._recorder is not None
         lost = lost_attempts(context.ledger.view, partitions)
-        if lost and context.owned.is_weak:
-            wait_out_lease(context, self._stop)
-        left = recover(context, self._recorder, lost, lambda _: None, raise_epoch=False, accepted=accepted)
+
+        def outlast(orders: list[Open]) -> None:
+            if any(order.producer_id != context.owned.owner.producer_id for order in orders):
+                wait_out_lease(context, self._stop)
+
+        left = recover(context, self._recorder, lost, lambda _: None, outlast, raise_epoch=False, accepted=accepted)
         if left:
             raise MoveRefused(f"{min(left)}: nobody leads its copy on {context.target.alias}, so it cannot be fenced")
         # Attempts at topics that are no more were not looked at. Whoever made them must not write to what is there now.
