@@ -214,7 +214,9 @@ def test_positions_are_stored_under_the_keys_and_in_the_partitions_of_the_contra
         await_true(lambda: topic in topics_of(target), WAIT_S, topic)
         await_true(lambda: len(java_positions(target, topic)) >= len(wanted), WAIT_S, "all kinds of keys")
         mm2.stop()
-    assert java_positions(target, topic) == wanted
+    # 3.9.1 copies heartbeats whatever `heartbeats.replication.enabled` says: one key more.
+    found = {place: value for place, value in java_positions(target, topic).items() if b'"heartbeats"' not in place[1]}
+    assert found == wanted
     assert len(log_ends(target, topic)) == 25
 
 
