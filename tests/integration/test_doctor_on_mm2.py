@@ -100,7 +100,9 @@ class Story:
     reasons: dict[str, Answer] = field(default_factory=dict)
     reason: Told | None = None
     dead: Told | None = None
+    reason_of_dead: Told | None = None
     slow: Told | None = None
+    reason_of_slow: Told | None = None
     later: Told | None = None
 
 
@@ -182,6 +184,7 @@ def run_slowly(stage: Stage, story: Story) -> None:
             stage.await_end(stems[0], 1)
             writer.start()
             story.slow = tell("doctor", str(path), "--wait", "15", "--only", "D4,C12")
+            story.reason_of_slow = tell("why", str(path), stage.topic(stems[0]), "--wait", "15")
             mm2.kill()
     finally:
         stop.set()
@@ -240,6 +243,7 @@ def story(
         mm2.kill()
     await_true(lambda: "nobody copies" in json_text(tell("doctor", str(sick), "--only", "D11")), 120.0, "the group is empty")
     told.dead = tell("doctor", str(sick), "--only", "D11")
+    told.reason_of_dead = tell("why", str(sick), stage.topic("fine"), "--wait", "0")
     forget_settings(stage)
     run_slowly(stage, told)
     yield told
@@ -249,6 +253,13 @@ def failed_tasks(path: Path) -> set[str]:
     """Diagnoses of failed tasks."""
     told = tell("doctor", str(path), "--only", "D1,D2,D10", "--wait", "0", "--no-record-reads")
     return {found["id"] for found in told.findings if found["certainty"] == "proven"}
+
+
+def cause_of(told: Told | None) -> str:
+    """The id of the cause that `why` ends at."""
+    assert told is not None
+    [answer] = told.value["answers"]
+    return str(answer["cause"] and answer["cause"]["id"])
 
 
 def json_text(told: Told) -> str:
@@ -339,6 +350,7 @@ def test_why_of_a_topic_that_is_not_selected_ends_at_the_first_question(story: S
 def test_a_killed_mm2_is_told(story: Story) -> None:
     assert story.dead is not None
     assert any("MirrorMaker 2 ended without a word" in found["message"] for found in story.dead.findings)
+    assert cause_of(story.reason_of_dead) == "D11"
 
 
 def test_too_few_tasks_are_told_while_records_keep_coming(story: Story) -> None:
@@ -347,3 +359,4 @@ def test_too_few_tasks_are_told_while_records_keep_coming(story: Story) -> None:
     assert found["severity"] == "W" and "on 1 task" in found["message"] and "tasks.max" in found["mend"]
     [flow] = story.slow.value["flows"]
     assert flow["lag"] > 0
+    assert cause_of(story.reason_of_slow) == "D4"
