@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from faults.results import Result, Run, store
 
 STORE, RUN = "SPARKMIRROR_FAULT_STORE", "SPARKMIRROR_FAULT_RUN"
 MESSAGE_CHARACTERS_MAX = 200
+_OUTPUT = re.compile(r"[:;]? \d{4}-\d\d-\d\dT")
 CRASHED = "???"  # what xdist calls the phase in which a test took its process down
 
 
@@ -73,4 +75,5 @@ def _message(report: pytest.TestReport) -> str:
     told = report.longrepr
     crash = getattr(told, "reprcrash", None)
     text = crash.message if crash is not None else told[2] if isinstance(told, tuple) else str(told)
-    return " ".join(str(text).split())[:MESSAGE_CHARACTERS_MAX]
+    said = _OUTPUT.split(" ".join(str(text).split()), maxsplit=1)[0]  # what a run printed is too long, and names this machine
+    return said[:MESSAGE_CHARACTERS_MAX]
