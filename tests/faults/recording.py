@@ -75,5 +75,5 @@ def _message(report: pytest.TestReport) -> str:
     told = report.longrepr
     crash = getattr(told, "reprcrash", None)
     text = crash.message if crash is not None else told[2] if isinstance(told, tuple) else str(told)
-    said = _OUTPUT.split(" ".join(str(text).split()), maxsplit=1)[0]  # what a run printed is too long, and names this machine
+    said = _OUTPUT.split(" ".join(str(text).split()), maxsplit=1)[0]  # what a run printed is too long
     return said[:MESSAGE_CHARACTERS_MAX]
