@@ -94,8 +94,10 @@ class TopicControl:
         seen = self._fingerprint(plan)
         if seen != self._seen or self._last.stopped:
             stopped = self._reconcile(plan, source, target)
-            self._last = self._describe(plan, stopped, source, target)
-            self._seen = self._fingerprint(TopicPlan(self._flow, source.view(None), target.view(None), self._only))
+            present = self._await(target, {c.remote: c.partitions for c in plan.changes if c.topic not in stopped})
+            self._last = self._describe(plan, present, stopped, source, target)
+            # Of exactly what was looked at: a topic that came up meanwhile must still count as new.
+            self._seen = self._fingerprint(TopicPlan(self._flow, plan.source, present, self._only))
         return self._last
 
     def _fingerprint(self, plan: TopicPlan) -> object:
@@ -122,10 +124,14 @@ class TopicControl:
         return stopped
 
     def _describe(
-        self, plan: TopicPlan, stopped: dict[str, str], source: ClusterClient, target: ClusterClient
+        self,
+        plan: TopicPlan,
+        present: ClusterView,
+        stopped: dict[str, str],
+        source: ClusterClient,
+        target: ClusterClient,
     ) -> Discovery:
         wanted = [c for c in plan.changes if c.topic not in stopped]
-        present = self._await(target, {c.remote: c.partitions for c in wanted})
         source_configs = describe_topic_configs(source, [c.topic for c in wanted])
         target_configs = describe_topic_configs(target, [c.remote for c in wanted])
         known = {(t.topic, t.source_topic_id, t.target_topic_id): t for t in self._last.topics}

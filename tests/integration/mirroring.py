@@ -146,10 +146,13 @@ class LiveMirror:
 
 @contextmanager
 def live_mirror(settings: Path, *arguments: str) -> Iterator[LiveMirror]:
-    """A run that is gone at the end of the block."""
+    """A run that is gone at the end of the block. Where the block fails, what the run said is shown with it."""
     mirror = LiveMirror(settings, *arguments)
     try:
         yield mirror
+    except BaseException:
+        print(mirror.output)
+        raise
     finally:
         mirror.kill()
 

@@ -6,8 +6,10 @@ One run of two flows, the usual policy and the identity policy, goes on until th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from integration.scenario import client_of
 from judge import compare, java_records
 from mirroring import (
     LiveMirror,
@@ -26,6 +28,10 @@ from mirroring import (
     write_settings,
 )
 
+from sparkmirror.clusters import ClusterClient, NewTopic
+from sparkmirror.clusters import create_topics as create_on
+from sparkmirror.config import load
+from sparkmirror.control import TopicControl
 from sparkmirror.local import LocalCluster
 
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
@@ -235,3 +241,23 @@ def test_a_deleted_source_topic_does_not_keep_new_ones_from_being_found(
         with admin_of(source_cluster) as admin:
             admin.delete_topics([topic])
         mirror.await_said(f"{topic} is gone", after=said)
+
+
+def test_a_topic_that_comes_up_during_a_look_is_found_by_the_next(
+    source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a chain, the flow before creates topics at any moment; between our look and its end is one of them."""
+    usual = flow_settings(source_cluster, target_cluster, alias="looks", topics="looked-.*")
+    flow = load(str(write_settings(tmp_path / "mm2.properties", usual))).flows[0]
+    create_topics(source_cluster, {"looked-first": (1, {})})
+
+    def create_meanwhile(client: ClusterClient, topics: list[NewTopic]) -> dict[str, str | None]:
+        if "looked-second" not in topics_of(source_cluster):
+            create_topics(source_cluster, {"looked-second": (1, {})})
+        return create_on(client, topics)
+
+    monkeypatch.setattr("sparkmirror.control.topics.create_topics", create_meanwhile)
+    control = TopicControl(flow)
+    with client_of(source_cluster) as source, client_of(target_cluster) as target:
+        assert [topic.topic for topic in control.discover(source, target).topics] == ["looked-first"]
+        assert [topic.topic for topic in control.discover(source, target).topics] == ["looked-first", "looked-second"]
