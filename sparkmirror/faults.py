@@ -17,7 +17,7 @@ from sparkmirror.errors import ConfigError
 
 __all__ = ["ARMED", "POINTS", "arm", "point"]
 
-# In the order of an attempt's life; faults.md names them K1 to K9.
+# In the order of an attempt's life; faults.md names them K1 to K9. The last is the driver's, about to give up a slot.
 POINTS = (
     "attempt.opened",
     "relay.before_produce",
@@ -28,6 +28,7 @@ POINTS = (
     "record.midway",
     "record.done",
     "groups.checkpoint_no_commit",
+    "slots.silent",
 )
 HOLD_S_MAX = 120.0
 _ORDER = re.compile(r"([a-z._]+)=(kill|hold)@(\d+):(.+)\Z")

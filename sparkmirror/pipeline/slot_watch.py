@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sparkmirror import faults
 from sparkmirror.ledger import SlotBeat, SlotStop
 from sparkmirror.pipeline.flow_context import FlowContext
 from sparkmirror.pipeline.slot import SlotOrder
@@ -104,6 +105,8 @@ class SlotWatch:
                 seen.restart_at = now + min(RESTART_FIRST_S * 2**seen.failures, RESTART_MAX_S)
         for slot, seen in list(self._seen.items()):
             if seen.is_alive and now - seen.beat_at > SILENCE_S:
+                if faults.ARMED:
+                    faults.point("slots.silent")
                 self._lose(seen, f"gave no sign of life for {SILENCE_S:g} s", lost)
                 self._spark.cancel(seen.order)
             elif restart and seen.restart_at is not None and now >= seen.restart_at:

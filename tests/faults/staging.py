@@ -174,8 +174,8 @@ class StandaloneSpark:
             arguments = ["--host", HOST, "--port", str(self._port), "--webui-port", str(self._page)]
             self._master = self._launch("org.apache.spark.deploy.master.Master", arguments, "master")
             self._await(lambda: is_listening(self._port), "the master listens")
-            for _ in range(self._wanted):
-                self.add_worker()
+            for number in [self._launch_worker() for _ in range(self._wanted)]:
+                self._await_worker(number)
         except BaseException:
             self.close()
             raise
@@ -203,12 +203,15 @@ class StandaloneSpark:
         confs = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
         return ["--master", self.url, *confs]
 
-    def add_worker(self) -> None:
+    def _launch_worker(self) -> int:
         """One more machine, as it were, with one core."""
         number, (port, page) = len(self.workers) + 1, free_ports(2)
         arguments = ["--host", HOST, "--port", str(port), "--webui-port", str(page), "--cores", "1", "--memory", "1g"]
         arguments += ["--work-dir", str(self._folder / f"work-{number}"), self.url]
         self.workers.append(self._launch("org.apache.spark.deploy.worker.Worker", arguments, f"worker-{number}"))
+        return number
+
+    def _await_worker(self, number: int) -> None:
         log = self._folder / f"worker-{number}.log"
         self._await(lambda: "Successfully registered with master" in log.read_text(), f"worker {number} registers")
 
@@ -216,6 +219,14 @@ class StandaloneSpark:
         """The executors that run, the oldest first."""
         found = [p for worker in self.workers if worker.is_running for p in _descendants(worker.pid) if _is_executor(p)]
         return sorted(found, key=lambda process: process.create_time())
+
+    def busy(self) -> tuple[Child, psutil.Process]:
+        """A worker and its executor that run a slot: beside Python's daemon there is a process of its task."""
+        for worker in self.workers:
+            for executor in _descendants(worker.pid):
+                if _is_executor(executor) and sum("python" in p.name() for p in _descendants(executor.pid)) > 1:
+                    return worker, executor
+        raise AssertionError("no executor runs a slot")
 
     def close(self) -> None:
         """Ends all of it, executors too."""

@@ -22,6 +22,8 @@ AT_ONCE_SECONDS_MAX = 5.0
 INTERRUPTED = 130
 BROKER_FREEZE_SECONDS = 40.0
 NOTICE_SECONDS_MAX = 30.0
+# Spark starts a lost task again within some seconds; a slot would leave a driver that is silent for 60.
+RESTART_SECONDS = 25.0
 
 
 def staged(
@@ -122,16 +124,26 @@ def test_F52_a_task_that_spark_starts_again_by_itself_refuses_itself(
     flow, path = staged(source_cluster, target_cluster, tmp_path, topic=topic_name("again"), partitions=2)
     settings = {"spark.decommission.enabled": "true", "spark.executor.decommission.forceKillTimeout": "3s"}
     confs = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
-    with StandaloneSpark() as spark, flow.load() as load, MirrorProcess(path, *spark.arguments, *confs) as mirror:
-        flow.await_copying(why=lambda: mirror.output)
-        spark.add_worker()  # where Spark can start the task again
-        wait_until(lambda: len(spark.executors()) == 3, "the new worker has an executor")
+    # Two slots on three executors: on the idle one Spark can start the task again. A driver that gives the slot up after
+    # 10 s of silence would cancel its job before that; this one is held.
+    held = tmp_path / "held"
+    with (
+        StandaloneSpark(3) as spark,
+        flow.load(200) as load,
+        MirrorProcess(path, *spark.arguments, *confs, faults=f"slots.silent=hold@1:{held}") as mirror,
+    ):
+        flow.await_copying(200, why=lambda: mirror.output)
+        wait_until(lambda: len(spark.executors()) == 3, "every worker has an executor")
+        worker, executor = spark.busy()
         if how == "decommissioned":
-            spark.executors()[0].send_signal(signal.SIGPWR)
+            executor.send_signal(signal.SIGPWR)
         else:
-            spark.workers[0].kill()
-        await_said(mirror, "refused: started again by Spark", 120)
-        flow.await_copying(why=lambda: mirror.output)
+            worker.kill()
+        wait_until(held.exists, f"the driver gives the slot up: {mirror.output}", 60)
+        time.sleep(RESTART_SECONDS)
+        held.unlink()
+        await_said(mirror, "refused: started again by Spark", 30)
+        flow.await_copying(200, why=lambda: mirror.output)
         load.finish()
         row.recovered = flow.await_copied(lambda: mirror.output)
         assert mirror.interrupt() == 0, mirror.output
