@@ -20,7 +20,7 @@ from sparkmirror.cli.text import printable
 from sparkmirror.config import load
 from sparkmirror.control import Mirror, RunOptions
 from sparkmirror.metrics import MetricsFile
-from sparkmirror.pipeline import FlowStatus
+from sparkmirror.pipeline import FlowStatus, return_freed_memory
 
 __all__ = ["PIPE_CLOSED", "MeasuredView", "RunView", "drive", "leave_nothing_to_write", "run", "settings_of", "view_for"]
 
@@ -74,6 +74,7 @@ def run(
     if standby and take_over:
         raise typer.BadParameter("waits for the owner, --take-over does not; give one of them", param_hint="--standby")
     options = RunOptions(once, clusters, take_over, standby, master, settings_of(conf or []))
+    return_freed_memory()
     mirror = Mirror(settings, options)
     view = view_for(Console())
     if metrics_file is not None:

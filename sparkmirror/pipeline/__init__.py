@@ -3,6 +3,7 @@
 from sparkmirror.pipeline.conductor import Conductor
 from sparkmirror.pipeline.flow_context import FlowPlace
 from sparkmirror.pipeline.flow_ledger import FlowLedger, ensure_compacted_topic
+from sparkmirror.pipeline.heap import return_freed_memory
 from sparkmirror.pipeline.repositioning import Repositioning
 from sparkmirror.pipeline.spark import SparkSlots
 from sparkmirror.pipeline.status import CheckpointKey, Discovery, FlowStatus, MirroredTopic, PartitionStatus
@@ -21,4 +22,5 @@ __all__ = [
     "SparkSlots",
     "Strays",
     "ensure_compacted_topic",
+    "return_freed_memory",
 ]

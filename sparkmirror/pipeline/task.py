@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
+import resource
 from collections.abc import Iterable, Iterator
 
 from sparkmirror.config import load
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.model import FlowName
+from sparkmirror.pipeline.heap import keep_freed_memory
 from sparkmirror.pipeline.slot import Slot, SlotOrder
 
 __all__ = ["run_slot"]
-
-# glibc's mallopt: keep freed memory for the next fetch instead of giving it back to the kernel. Without it some runs took
-# 500 000 page faults and 1.4 s of system time per GB, with it 5 000. A slot holds no more than its bounds either way.
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-KEPT_BYTES_MAX, MMAP_FROM_BYTES = 256 << 20, 32 << 20
-
 
 def run_slot(orders: Iterable[SlotOrder]) -> Iterator[str]:
     """Runs one slot to its end and yields why it ended. Never raises for anything that a partition does."""
@@ -29,7 +24,7 @@ def run_slot(orders: Iterable[SlotOrder]) -> Iterator[str]:
         # started again begins at attempt 0; the slot then sees the first one's beats in the ledger and leaves.
         yield "refused: started again by Spark"
         return
-    _keep_freed_memory()
+    keep_freed_memory()
     for order in wanted:
         try:
             settings = load(order.config_path)
@@ -40,10 +35,13 @@ def run_slot(orders: Iterable[SlotOrder]) -> Iterator[str]:
             yield Slot(order, flow).run()
         except SparkmirrorError as error:
             yield f"failed: {error}"
+        except MemoryError:  # the slot is gone, and with it what it held; another one goes on after a while
+            yield f"failed: out of memory: {_memory_told()}"
 
 
-def _keep_freed_memory() -> None:
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none, and need none
-    if mallopt is not None:
-        mallopt(M_MMAP_THRESHOLD, MMAP_FROM_BYTES)
-        mallopt(M_TRIM_THRESHOLD, KEPT_BYTES_MAX)
+def _memory_told() -> str:
+    """The limit that was reached, what is in use, and what to change."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    bound = "no limit of its own" if limit == resource.RLIM_INFINITY else f"a limit of {limit >> 20} MiB (ulimit -v)"
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    return f"the worker process has {bound} and held up to {peak} MiB; raise it, or lower the consumer's fetch.max.bytes"
