@@ -28,7 +28,8 @@ SLOW_FILES = (
     "test_handover_groups.py", "test_points.py", "test_examples.py", "test_topologies.py", "test_handover.py",
     "test_copy_outages.py", "test_zero_redelivery.py", "test_local_clusters.py", "test_kills.py",
     "test_doctor_on_clusters.py", "test_inspect_on_clusters.py", "test_admin.py", "test_demo.py", "test_owners.py",
-    "test_processes.py", "test_copy_state.py", "test_copy_topics.py", "test_copy_shapes.py", "test_cli_on_clusters.py",
+    "test_processes.py", "test_copy_state.py", "test_copy_topics.py", "test_records_source.py", "test_copy_shapes.py",
+    "test_cli_on_clusters.py",
     "test_bad_input.py", "test_acls_on_clusters.py", "test_translate_on_clusters.py", "test_client_on_clusters.py",
     "test_flows.py", "test_tokens.py", "test_groups_on_clusters.py", "test_key_stores.py", "test_idle_flow.py",
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """The one door to Kafka."""
 
 from sparkmirror.clusters.acls import create_topic_acls, describe_topic_acls
+from sparkmirror.clusters.appending import Appender
 from sparkmirror.clusters.client import ClusterClient
 from sparkmirror.clusters.connection import Address, Buffer, Connection, connect
 from sparkmirror.clusters.error_codes import is_retriable, name_of
@@ -24,7 +25,7 @@ from sparkmirror.clusters.groups import (
     list_groups,
 )
 from sparkmirror.clusters.lane import Lane, Reply
-from sparkmirror.clusters.log import LogReader, append_records, read_raw, read_to_end
+from sparkmirror.clusters.log import LogReader, append_records, read_range, read_raw, read_to_end
 from sparkmirror.clusters.metadata import (
     METADATA_API,
     METADATA_VERSIONS,
@@ -56,6 +57,7 @@ from sparkmirror.clusters.producers import (
     fence,
     find_coordinator_request,
     flow_producer,
+    new_producer,
     raise_producer_epoch,
 )
 from sparkmirror.clusters.rights import is_right_missing, refusal
@@ -82,6 +84,7 @@ __all__ = [
     "PRODUCE_BY_ID",
     "PRODUCE_BY_NAME",
     "Address",
+    "Appender",
     "Buffer",
     "ClusterClient",
     "ClusterView",
@@ -126,12 +129,14 @@ __all__ = [
     "list_offsets_request",
     "metadata_request",
     "name_of",
+    "new_producer",
     "parse_fetch",
     "parse_produce",
     "partition_ends",
     "principal_of",
     "raise_producer_epoch",
     "read_metadata",
+    "read_range",
     "read_raw",
     "read_to_end",
     "read_topic_configs",

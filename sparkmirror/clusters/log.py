@@ -19,11 +19,11 @@ from sparkmirror.clusters.fetch import (
 )
 from sparkmirror.clusters.offsets import partition_ends
 from sparkmirror.clusters.produce import PRODUCE_API, PRODUCE_BY_NAME, encode_produce, parse_produce
-from sparkmirror.errors import BrokerRefused, ConnectionLost, InternalError
+from sparkmirror.errors import BrokerRefused, ConnectionLost, InternalError, SourceOffsetLost, SourceTruncated
 from sparkmirror.model import TopicPartition
-from sparkmirror.wire import BatchView, Record, build_batch, read_batches, read_records
+from sparkmirror.wire import AbortedTransactions, BatchView, Record, build_batch, read_batches, read_records
 
-__all__ = ["LogReader", "append_records", "read_raw", "read_to_end"]
+__all__ = ["LogReader", "append_records", "read_range", "read_raw", "read_to_end"]
 
 READ_BYTES = 4 << 20
 SETTLE_PAUSE_S = 0.02
@@ -96,6 +96,41 @@ def read_to_end(client: ClusterClient, partition: TopicPartition, offset: int = 
             at = batch.last_offset + 1
         if not read.batches:
             time.sleep(SETTLE_PAUSE_S)
+
+
+def read_range(
+    client: ClusterClient, partition: TopicPartition, start: int, end: int, *, read_committed: bool
+) -> Iterator[BatchView]:
+    """Batches of records with offsets from `start` up to `end`; no markers, and nothing aborted if `read_committed`.
+
+    The first and the last may hold records outside the range.
+    """
+    at = start
+    while at < end:
+        read = read_raw(client, partition, at, read_committed=read_committed)
+        aborted = AbortedTransactions((read.aborted or []) if read_committed else [])
+        for batch in read.batches:
+            is_dropped = aborted.drops(batch)
+            if batch.base_offset >= end:
+                return
+            at = batch.last_offset + 1
+            if not batch.is_control and not is_dropped:
+                yield batch
+        if not read.batches:
+            _require_within(client, partition, at)
+            time.sleep(SETTLE_PAUSE_S)
+
+
+def _require_within(client: ClusterClient, partition: TopicPartition, offset: int) -> None:
+    """Nothing came: raises if nothing can."""
+    _, log_end, _, log_start = partition_ends(client, partition)
+    if offset < log_start:
+        raise SourceOffsetLost(
+            f"cluster {client.alias}: {partition}: offsets {offset} to {log_start - 1} are deleted, "
+            f"the log starts at {log_start}"
+        )
+    if offset > log_end:
+        raise SourceTruncated(f"cluster {client.alias}: {partition} ends at {log_end}, before offset {offset}")
 
 
 class LogReader:

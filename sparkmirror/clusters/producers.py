@@ -20,6 +20,7 @@ __all__ = [
     "fence",
     "find_coordinator_request",
     "flow_producer",
+    "new_producer",
     "raise_producer_epoch",
 ]
 
@@ -49,6 +50,25 @@ def raise_producer_epoch(client: ClusterClient, transactional_id: str, held: tup
             raise FlowOwnedByAnother(f"the producer of {transactional_id} was taken over by another owner")
         needs = f"Write on transactional id {transactional_id}"
         client.check(answer.error_code, f"InitProducerId for {transactional_id}", needs)
+        return answer.producer_id, answer.producer_epoch
+
+    return client.retry(ask)
+
+
+def new_producer(client: ClusterClient) -> tuple[int, int]:
+    """(id, epoch) of a producer that nobody else has; its sequences make a repeated send harmless."""
+
+    def ask() -> tuple[int, int]:
+        answer = client.ask_any(
+            lambda c: InitProducerIdRequest(
+                version=c.version(22, lowest=3, highest=4),
+                transactional_id=None,
+                transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+                producer_id=-1,
+                producer_epoch=-1,
+            )
+        )
+        client.check(answer.error_code, "InitProducerId", "IdempotentWrite on the cluster, or Write on a topic")
         return answer.producer_id, answer.producer_epoch
 
     return client.retry(ask)

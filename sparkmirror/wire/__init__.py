@@ -2,6 +2,7 @@
 
 from sparkmirror.wire.checkpoint import decode_checkpoint, decode_checkpoint_key, encode_checkpoint
 from sparkmirror.wire.codecs import DECOMPRESSED_BYTES_MAX, compress, decompress
+from sparkmirror.wire.columns import Columns, Headers, build_column_batch, read_columns
 from sparkmirror.wire.connect_assignment import connect_tasks
 from sparkmirror.wire.connect_offset import (
     CONNECT_OFFSET_PARTITIONS,
@@ -40,6 +41,8 @@ __all__ = [
     "NO_PRODUCER",
     "AbortedTransactions",
     "BatchView",
+    "Columns",
+    "Headers",
     "MalformedInternalRecord",
     "PackLimits",
     "Packed",
@@ -48,6 +51,7 @@ __all__ = [
     "Record",
     "SourcePosition",
     "build_batch",
+    "build_column_batch",
     "build_sparse_batch",
     "checkpoint_key",
     "compress",
@@ -72,6 +76,7 @@ __all__ = [
     "murmur2",
     "pack",
     "read_batches",
+    "read_columns",
     "read_records",
     "source_key",
     "stamp",

@@ -35,8 +35,11 @@ __all__ = [
     "ATTRIBUTE_CONTROL",
     "ATTRIBUTE_LOG_APPEND_TIME",
     "ATTRIBUTE_TRANSACTIONAL",
+    "CRC_AT",
+    "CRC_FROM",
     "HEADER",
     "HEADER_BYTES",
+    "LENGTH_FROM",
     "NO_PRODUCER",
     "BatchView",
     "Producer",
@@ -59,7 +62,7 @@ ATTRIBUTE_LOG_APPEND_TIME = 0x08
 ATTRIBUTE_TRANSACTIONAL = 0x10
 ATTRIBUTE_CONTROL = 0x20
 
-_LENGTH_FROM = 12  # the length field counts the bytes from here
+LENGTH_FROM = 12  # the length field counts the bytes from here
 _LENGTH_MIN = 49
 _OLD_LENGTH_MIN = 14
 _MAGIC_AT = 16
@@ -106,12 +109,12 @@ class BatchView(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes of the whole batch, as the target's max.message.bytes counts them."""
-        return self.length + _LENGTH_FROM
+        return self.length + LENGTH_FROM
 
     @property
     def raw(self) -> memoryview:
         """The whole batch; writable when the fetch buffer is."""
-        return self.buffer[self.start : self.start + self.length + _LENGTH_FROM]
+        return self.buffer[self.start : self.start + self.length + LENGTH_FROM]
 
     @property
     def codec(self) -> int:
@@ -164,7 +167,7 @@ def read_batches(buffer: memoryview, start: int, end: int, *, verify_crc: bool =
     while end - position >= HEADER_BYTES:
         fields = unpack_from(buffer, position)
         base, length, _, magic, crc, _, delta, _, _, _, _, _, count = fields
-        stop = position + _LENGTH_FROM + length
+        stop = position + LENGTH_FROM + length
         if (
             magic == 2
             and length >= _LENGTH_MIN
@@ -212,12 +215,12 @@ def first_batch_size(buffer: memoryview, start: int, end: int) -> int | None:
 
     An empty `read_batches` and a size larger than `end - start` say that the fetch was too small for one batch.
     """
-    if end - start < _LENGTH_FROM:
+    if end - start < LENGTH_FROM:
         return None
     offset, length = struct.unpack_from(">qi", buffer, start)
     if length < _OLD_LENGTH_MIN:
         raise CorruptBatch(f"batch claims a length of {length} bytes, at least {_LENGTH_MIN} expected", offset=offset)
-    return int(length) + _LENGTH_FROM
+    return int(length) + LENGTH_FROM
 
 
 def _judge_odd_batch(buffer: memoryview, position: int, end: int) -> tuple[BatchView, int] | None:
@@ -228,7 +231,7 @@ def _judge_odd_batch(buffer: memoryview, position: int, end: int) -> tuple[Batch
     magic = buffer[position + _MAGIC_AT]
     if length < (_OLD_LENGTH_MIN if magic < 2 else _LENGTH_MIN):
         raise CorruptBatch(f"batch claims a length of {length} bytes, at least {_LENGTH_MIN} expected", offset=offset)
-    if length > end - position - _LENGTH_FROM:
+    if length > end - position - LENGTH_FROM:
         return None
     if magic < 2:
         return _convert_old_messages(buffer, position, end)
@@ -238,7 +241,7 @@ def _judge_odd_batch(buffer: memoryview, position: int, end: int) -> tuple[Batch
     count, span = fields[12], fields[6] + 1
     if not 0 <= offset <= _BASE_OFFSET_MAX or span < 1 or not 0 <= count <= span:
         raise CorruptBatch(f"batch at offset {offset} claims {count} records in {span} offsets", offset=offset)
-    raise CorruptBatch(f"batch at offset {offset} of {length + _LENGTH_FROM} bytes fails its checksum", offset=offset)
+    raise CorruptBatch(f"batch at offset {offset} of {length + LENGTH_FROM} bytes fails its checksum", offset=offset)
 
 
 def _convert_old_messages(buffer: memoryview, position: int, end: int) -> tuple[BatchView, int]:
@@ -266,7 +269,7 @@ def _is_whole_old_message(buffer: memoryview, position: int, end: int) -> bool:
     if end - position <= _MAGIC_AT or buffer[position + _MAGIC_AT] > 1:
         return False
     (length,) = struct.unpack_from(">i", buffer, position + 8)
-    return bool(_OLD_LENGTH_MIN <= length <= end - position - _LENGTH_FROM)
+    return bool(_OLD_LENGTH_MIN <= length <= end - position - LENGTH_FROM)
 
 
 def read_rows(view: BatchView, *, limit: int = DECOMPRESSED_BYTES_MAX) -> list[Row]:
@@ -409,7 +412,7 @@ def _build(
         parts += (encode_varint(len(body)), body)
     packed = compress(attributes & ATTRIBUTE_CODEC, b"".join(parts))
     batch = bytearray(HEADER_BYTES) + packed
-    length = len(batch) - _LENGTH_FROM
+    length = len(batch) - LENGTH_FROM
     times = (base_timestamp, max_timestamp)
     HEADER.pack_into(batch, 0, base_offset, length, -1, 2, 0, attributes, deltas[-1], *times, *producer, len(records))
     struct.pack_into(">I", batch, CRC_AT, crc32c(memoryview(batch)[CRC_FROM:]))

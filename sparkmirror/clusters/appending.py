@@ -1,0 +1,79 @@
+"""Appending ready-made batches to partitions of any leaders, each acked by all its in-sync replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sparkmirror.clusters.client import ClusterClient, require_leader
+from sparkmirror.clusters.error_codes import is_retriable
+from sparkmirror.clusters.produce import PRODUCE_API, PRODUCE_BY_NAME, ProducedPartition, encode_produce, parse_produce
+from sparkmirror.clusters.rights import refusal
+from sparkmirror.errors import BrokerRefused, ConnectionLost, InternalError
+from sparkmirror.model import TopicPartition
+
+__all__ = ["Appender"]
+
+Batch = bytes | bytearray | memoryview
+REQUEST_TIMEOUT_S = 60.0
+# How long a batch is sent again before its task fails: an election or a restart of a broker takes less.
+RETRY_S = 60.0
+
+
+class Appender:
+    """Sends at most one batch per partition at a time; the caller stamps producer and sequence into it."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        self._client = client
+
+    def send(self, batches: Mapping[TopicPartition, Batch]) -> dict[TopicPartition, int]:
+        """The offset of each batch's first record. What got no answer is sent again as it is: sequences tell it apart."""
+        left, found = dict(batches), dict[TopicPartition, int]()
+
+        def attempt() -> None:
+            trouble: Exception | None = None
+            for partitions in self._by_leader(left):
+                try:
+                    verdicts = self._exchange({partition: left[partition] for partition in partitions})
+                except ConnectionLost as error:
+                    trouble = error
+                    continue
+                for partition, verdict in verdicts.items():
+                    if verdict.error == 0:
+                        found[partition] = verdict.base_offset
+                        del left[partition]
+                    else:
+                        trouble = self._refused(partition, verdict)
+                        if not is_retriable(verdict.error):
+                            raise trouble
+            if trouble is not None:
+                raise trouble
+
+        self._client.retry(attempt, timeout_s=RETRY_S)
+        return found
+
+    def _by_leader(self, batches: Mapping[TopicPartition, Batch]) -> list[list[TopicPartition]]:
+        view = self._client.view({partition.topic for partition in batches})
+        grouped: dict[int, list[TopicPartition]] = {}
+        for partition in batches:
+            grouped.setdefault(require_leader(self._client, view, partition).node, []).append(partition)
+        return list(grouped.values())
+
+    def _exchange(self, batches: Mapping[TopicPartition, Batch]) -> dict[TopicPartition, ProducedPartition]:
+        topics: dict[bytes | str, list[tuple[int, Batch]]] = {}
+        for partition, batch in batches.items():
+            topics.setdefault(partition.topic, []).append((partition.partition, batch))
+        frame, at = self._client.talk_to_leader(
+            next(iter(batches)),
+            lambda c: c.exchange(PRODUCE_API, PRODUCE_BY_NAME, encode_produce(topics), timeout_s=REQUEST_TIMEOUT_S),
+        )
+        verdicts = {TopicPartition(str(v.topic), v.partition): v for v in parse_produce(frame, at, by_id=False)}
+        if verdicts.keys() != batches.keys():
+            raise InternalError(f"batches for {sorted(batches)} sent, verdicts on {sorted(verdicts)}")
+        return verdicts
+
+    def _refused(self, partition: TopicPartition, verdict: ProducedPartition) -> BrokerRefused:
+        told = refusal(verdict.error, self._client.who, f"Write on topic {partition.topic}")
+        words = f" ({verdict.message})" if verdict.message else ""
+        return BrokerRefused(
+            f"cluster {self._client.alias}: append to {partition}: {told}{words}", error_code=verdict.error
+        )

@@ -1,0 +1,17 @@
+"""Our data sources in a session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sparkmirror.pipeline.records.source import KafkaRecords
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["register"]
+
+
+def register(session: SparkSession) -> None:
+    """Makes `kafka-records` available in a session; doing it twice changes nothing."""
+    session.dataSource.register(KafkaRecords)

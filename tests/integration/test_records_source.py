@@ -1,0 +1,234 @@
+"""`kafka-records` on real clusters: every record shape through Spark and back, as a table and as a stream. Java judges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from integration.mirroring import (
+    admin_of,
+    await_true,
+    create_topics,
+    log_ends,
+    move_log_start,
+    numbered,
+    produce,
+    produce_raw,
+)
+from judge import compare, java_records
+from kafka.admin import NewPartitions
+from shapes import PARTITIONS, STARTED, batches_of_shapes
+
+from sparkmirror.local import LocalCluster
+from sparkmirror.pipeline import SparkSlots
+from sparkmirror.spark import register
+
+pytestmark = pytest.mark.timeout(600)
+FORMAT = "kafka-records"
+KEPT = {"retention.ms": "-1"}  # some records are older than any retention
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Any]:
+    """A Spark session with our data sources; its JVM is gone at the end."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSlots(master="local[3]", conf={"spark.sql.shuffle.partitions": "1"}, slots=2)
+    session = SparkSession(spark.wait())
+    register(session)
+    yield session
+    spark.stop()
+
+
+@pytest.fixture(scope="module")
+def shapes(source_cluster: LocalCluster) -> str:
+    """A topic of every shape."""
+    create_topics(source_cluster, {"rows-shapes": (PARTITIONS, KEPT)})
+    produce_raw(source_cluster, "rows-shapes", batches_of_shapes())
+    move_log_start(source_cluster, "rows-shapes", STARTED, 45)
+    return "rows-shapes"
+
+
+def reading(reader: Any, cluster: LocalCluster, **options: str) -> Any:
+    """A table or a stream."""
+    return reader.format(FORMAT).options(**{"kafka.bootstrap.servers": cluster.bootstrap, **options}).load()
+
+
+def writing(writer: Any, cluster: LocalCluster, topic: str) -> Any:
+    """A writer of one topic."""
+    return writer.format(FORMAT).option("kafka.bootstrap.servers", cluster.bootstrap).option("topic", topic)
+
+
+def copied_alike(source: LocalCluster, topic: str, target: LocalCluster, remote: str) -> list[str]:
+    """What Java finds different."""
+    return compare(java_records(source.bootstrap, topic), java_records(target.bootstrap, remote))
+
+
+def told(action: Callable[[], Any]) -> str:
+    """What Spark says of an action that must fail: it wraps what Python raised."""
+    from pyspark.errors import PySparkException
+
+    try:
+        action()
+    except PySparkException as error:
+        return str(error)
+    raise AssertionError("nothing was refused")
+
+
+def test_a_table_of_every_shape_goes_round(
+    session: Any, shapes: str, source_cluster: LocalCluster, target_cluster: LocalCluster
+) -> None:
+    create_topics(target_cluster, {"rows-batch": (PARTITIONS, KEPT)})
+    rows = reading(session.read, source_cluster, subscribe=shapes).drop("topic")
+    writing(rows.write.mode("append"), target_cluster, "rows-batch").save()
+    assert copied_alike(source_cluster, shapes, target_cluster, "rows-batch") == []
+
+
+def test_a_stream_of_every_shape_goes_round(
+    session: Any, shapes: str, source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """In batches of 1500 offsets at most, with everything that was there at the start and nothing else."""
+    create_topics(target_cluster, {"rows-stream": (PARTITIONS, KEPT)})
+    rows = reading(
+        session.readStream, source_cluster, subscribe=shapes, startingOffsets="earliest", maxOffsetsPerTrigger="1500"
+    )
+    query = (
+        writing(rows.drop("topic").writeStream, target_cluster, "rows-stream")
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(300)
+    assert query.exception() is None
+    assert copied_alike(source_cluster, shapes, target_cluster, "rows-stream") == []
+    sizes = [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
+    assert max(sizes) <= 1500 and len(sizes) > 1
+
+
+def test_offsets_times_and_types_are_shown_as_java_shows_them(
+    session: Any, shapes: str, source_cluster: LocalCluster
+) -> None:
+    rows = reading(session.read, source_cluster, subscribe=shapes).collect()
+    found: dict[int, list[tuple[Any, ...]]] = {}
+    for row in rows:
+        found.setdefault(row.partition, []).append((row.offset, row.timestamp, row.key, row.value))
+    wanted = {
+        partition: [(record.offset, record.timestamp, record.key, record.value) for record in records]
+        for partition, records in java_records(source_cluster.bootstrap, shapes).items()
+        if records
+    }
+    assert {partition: [(o, t, _bytes(k), _bytes(v)) for o, t, k, v in part] for partition, part in found.items()} == wanted
+    assert {row.topic for row in rows} == {shapes}
+
+
+def _bytes(found: Any) -> bytes | None:
+    return None if found is None else bytes(found)
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"startingOffsets": "earliest"}, list(range(10))),
+        ({"startingOffsets": '{"rows-edges": {"0": 4}}'}, list(range(4, 10))),
+        ({"startingOffsets": '{"rows-edges": {"0": -2}}', "endingOffsets": '{"rows-edges": {"0": 3}}'}, [0, 1, 2]),
+        ({"startingTimestamp": "1700000006000"}, [6, 7, 8, 9]),
+        ({"endingTimestamp": "1700000002000"}, [0, 1]),
+        ({"startingTimestamp": "1800000000000"}, []),
+    ],
+    ids=["all", "from an offset", "between", "from a time", "until a time", "later than all"],
+)
+def test_a_table_begins_and_ends_where_it_is_told(
+    options: dict[str, str], wanted: list[int], session: Any, source_cluster: LocalCluster, edges: str
+) -> None:
+    rows = reading(session.read, source_cluster, subscribe=edges, **options).select("offset").collect()
+    assert [row.offset for row in rows] == wanted
+
+
+@pytest.fixture(scope="module")
+def edges(source_cluster: LocalCluster) -> str:
+    """Ten records, a second apart."""
+    from sparkmirror.wire import Record, build_batch
+
+    create_topics(source_cluster, {"rows-edges": (1, KEPT)})
+    records = [Record(at, 1_700_000_000_000 + at * 1000, None, b"%d" % at) for at in range(10)]
+    produce_raw(source_cluster, "rows-edges", {0: [build_batch([record]) for record in records]})
+    return "rows-edges"
+
+
+def test_a_stream_follows_new_topics_and_partitions(
+    session: Any, source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    create_topics(source_cluster, {"rows-grows-a": (1, {})})
+    create_topics(target_cluster, {"rows-grown": (3, {})})
+    produce(source_cluster, "rows-grows-a", 0, numbered(10))
+    rows = reading(session.readStream, source_cluster, subscribePattern="rows-grows-.*", startingOffsets="earliest")
+    query = writing(rows.drop("topic").writeStream, target_cluster, "rows-grown")
+    query = query.option("checkpointLocation", str(tmp_path)).trigger(processingTime="0 seconds").start()
+    try:
+        await_true(lambda: sum(log_ends(target_cluster, "rows-grown").values()) == 10, 120.0, "the first records")
+        create_topics(source_cluster, {"rows-grows-b": (2, {})})
+        produce(source_cluster, "rows-grows-b", 1, numbered(10))
+        with admin_of(source_cluster) as admin:
+            admin.create_partitions({"rows-grows-a": NewPartitions(total_count=3)})
+        await_true(lambda: len(log_ends(source_cluster, "rows-grows-a")) == 3, 30.0, "more partitions")
+        produce(source_cluster, "rows-grows-a", 2, numbered(5))
+        await_true(lambda: log_ends(target_cluster, "rows-grown") == {0: 10, 1: 10, 2: 5}, 120.0, "all of them")
+    finally:
+        query.stop()
+    assert query.exception() is None
+
+
+def test_keys_decide_the_partition_as_in_java_where_none_is_named(
+    session: Any, source_cluster: LocalCluster, target_cluster: LocalCluster
+) -> None:
+    from sparkmirror.local import console_produce
+
+    create_topics(source_cluster, {"rows-by-java": (4, {})})
+    create_topics(target_cluster, {"rows-by-key": (4, {})})
+    keyed = {"parse.key": "true", "key.separator": ":"}
+    lines = [f"key-{at}:value-{at}" for at in range(60)]
+    console_produce(source_cluster.bootstrap, "rows-by-java", lines, reader=keyed)
+    rows = reading(session.read, source_cluster, subscribe="rows-by-java").select("timestamp", "key", "value")
+    writing(rows.coalesce(1).write.mode("append"), target_cluster, "rows-by-key").save()
+    by_java, by_us = (
+        {partition: sorted((r.key, r.value) for r in records) for partition, records in java_records(at, name).items()}
+        for at, name in ((source_cluster.bootstrap, "rows-by-java"), (target_cluster.bootstrap, "rows-by-key"))
+    )
+    assert by_java == by_us
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "expected either subscribe"),
+        ({"subscribe": "rows-edges", "subscribePattern": "x"}, "expected either subscribe"),
+        ({"subscribe": "rows-not-there"}, "has no topic rows-not-there"),
+        ({"subscribePattern": "("}, "is no regular expression"),
+        ({"subscribe": "rows-edges", "startingOffsets": "soon"}, "expected earliest, latest or"),
+        ({"subscribe": "rows-edges", "startingOffset": "earliest"}, "startingoffset: is not an option here"),
+        ({"subscribe": "rows-edges", "kafka.bootstrap.servers": "nowhere"}, "kafka.bootstrap.servers: expected"),
+        ({"subscribe": "rows-edges", "kafka.isolation.level": "some"}, "expected read_uncommitted or read_committed"),
+        ({"subscribe": "rows-edges", "startingOffsets": '{"rows-edges": {"7": 1}}'}, "rows-edges-7, which are not read"),
+    ],
+)
+def test_a_wrong_option_is_told_in_a_sentence(
+    options: dict[str, str], words: str, session: Any, source_cluster: LocalCluster, edges: str
+) -> None:
+    assert words in told(lambda: reading(session.read, source_cluster, **options).collect())
+
+
+def test_rows_that_are_no_records_are_refused_before_anything_is_written(
+    session: Any, source_cluster: LocalCluster, target_cluster: LocalCluster, edges: str
+) -> None:
+    create_topics(target_cluster, {"rows-refused": (1, {})})
+    rows = reading(session.read, source_cluster, subscribe=edges)
+    for odd, words in (
+        (rows.selectExpr("value", "offset as place"), "column place: is not a part of a record"),
+        (rows.selectExpr("offset as value"), "column value: expected binary or string, found bigint"),
+        (rows.select("partition"), "expected a column value or key, found neither"),
+    ):
+        writer = writing(odd.write.mode("append"), target_cluster, "rows-refused")
+        assert words in told(writer.save)
+    assert log_ends(target_cluster, "rows-refused") == {0: 0}
