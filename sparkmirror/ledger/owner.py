@@ -245,7 +245,7 @@ def _receipt(order: Open, last: Receipt | None, found: Found, count: int, runs: 
         order.partition,
         order.attempt,
         found.position,
-        last.source_leader_epoch if last is not None else order.source_leader_epoch,
+        max(found.source_leader_epoch, last.source_leader_epoch if last is not None else order.source_leader_epoch),
         (last.records if last is not None else 0) + count,
         last.record_bytes if last is not None else 0,
         runs,

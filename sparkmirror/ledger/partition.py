@@ -247,8 +247,8 @@ class PartitionCopy:
 
     # --- after the log was read --------------------------------------------------------------------------------
 
-    def resume(self, at: Position, runs: list[Run], now: float) -> None:
-        """The settled log holds everything up to `at`: go on from there."""
+    def resume(self, at: Position, runs: list[Run], now: float, source_leader_epoch: int = -1) -> None:
+        """The settled log holds everything up to `at`, of the source's records up to this leader epoch: go on from there."""
         assert self.phase in (Phase.OPENING, Phase.SETTLING)
         for run in runs:
             extend_runs(self._runs, *run)
@@ -256,6 +256,7 @@ class PartitionCopy:
         if at != self.proven:
             self._dirty(now)
         self.proven = self.next = at
+        self.source_leader_epoch = max(self.source_leader_epoch, source_leader_epoch)
         self.read_from = at.upstream
         for sent in self.window:
             sent.answered = True  # an answer that still comes must not prove what is sent from now on

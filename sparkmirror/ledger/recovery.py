@@ -114,6 +114,7 @@ class Found:
     runs: list[Run] = field(default_factory=list)
     marker_last: bool = False
     fenced: bool = False  # a marker of a later epoch lies behind the last record that the baseline's writer wrote
+    source_leader_epoch: int = -1  # of the upstream records that were found beyond the baseline; −1 if there are none
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +302,7 @@ class _Walk:
             if pair is None:
                 raise self._differs(f"{count} records are missing before {self._next_offset}, more than", None)
         if count:
-            self.found.position = self.found.position._replace(upstream=self._source.upstream)
+            self._move()
 
     def _pair(self, record: Record) -> Generator[Ask, object, None]:
         pair = yield from self._source.peek()
@@ -317,11 +318,15 @@ class _Walk:
                 for _ in range(skipped + 1):
                     yield from self._source.next()
                 extend_runs(self.found.runs, pair[0], record.offset, 1)
-                self.found.position = self.found.position._replace(upstream=self._source.upstream)
+                self._move()
                 return
         if not self.base.source_compacts:
             raise self._differs(f"the record at {record.offset} is not the one at", pair)
         # Its upstream record was compacted away since: it keeps its place, without a partner (L9).
+
+    def _move(self) -> None:
+        self.found.position = self.found.position._replace(upstream=self._source.upstream)
+        self.found.source_leader_epoch = self._source.leader_epoch
 
     def _differs(self, what: str, pair: tuple[int, Record] | None) -> ContentDiffers:
         at = "the end of the source" if pair is None else f"source offset {pair[0]}"
@@ -354,7 +359,15 @@ class _SourceTail:
         self.upstream = base.position.upstream
         self._read_from = base.position.upstream
         self._ready: deque[tuple[int, Record]] = deque()
+        self._epochs: deque[tuple[int, int]] = deque()  # where batches begin, and their leader epochs
         self._ended = False
+
+    @property
+    def leader_epoch(self) -> int:
+        """The newest leader epoch of what was read up to the next record; that epoch reaches at least so far."""
+        while len(self._epochs) > 1 and self._epochs[1][0] <= self.upstream:
+            self._epochs.popleft()
+        return self._epochs[0][1] if self._epochs else -1
 
     def peek(self, ahead: int = 0) -> Generator[Ask, object, tuple[int, Record] | None]:
         """The next pair of upstream offset and record, or one further on; None at the end."""
@@ -373,6 +386,7 @@ class _SourceTail:
         if not chunk.batches:
             self._ended = True
             return
+        self._epochs.extend((batch.base_offset, batch.leader_epoch) for batch in chunk.batches)
         packed = pack(
             chunk.batches, from_offset=self._read_from, until_offset=None, aborted=chunk.aborted, limits=READ_LIMITS
         )

@@ -134,7 +134,7 @@ class Opening:
         if not slot.is_mine(order.attempt, order.partition):
             return
         copy = PartitionCopy(order, slot.loop.now)
-        copy.resume(found.position, found.runs, slot.loop.now)
+        copy.resume(found.position, found.runs, slot.loop.now, found.source_leader_epoch)
         copy.closing = order.partition in self._released
         target = TopicPartition(order.target_topic, order.partition.partition)
         slot.opened(
@@ -144,7 +144,7 @@ class Opening:
                 source_id=bytes.fromhex(order.source_topic_id),
                 target_id=bytes.fromhex(order.target_topic_id),
                 limits=self._topics.known(order.target_topic).limits,
-                last_epoch=last_epoch,
+                last_epoch=max(last_epoch, found.source_leader_epoch),
             )
         )
 
@@ -315,7 +315,7 @@ class Opening:
             return
         relay.drop_queue()
         relay.forbidden = ""
-        copy.resume(found.position, found.runs, slot.loop.now)
+        copy.resume(found.position, found.runs, slot.loop.now, found.source_leader_epoch)
         if doubt.expect is Expect.REFUSED:
             self._take_refusal(relay, doubt)
 

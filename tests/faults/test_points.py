@@ -13,10 +13,11 @@ from integration.mirroring import numbered, produce
 from integration.scenario import client_of, commit, java_offsets
 from judge import compare, group_violations, java_records, map_violations
 
+from faults.staging import Flow
 from faults.workload import MirrorProcess, Workload, run_once, wait_until, write_properties
 from sparkmirror.errors import ConfigError
 from sparkmirror.faults import POINTS, arm
-from sparkmirror.local import LocalCluster, create_topic
+from sparkmirror.local import LocalCluster, create_topic, perf_produce
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import OffsetMap
 from sparkmirror.pipeline import FlowLedger
@@ -64,6 +65,32 @@ def test_F01_F04_the_driver_dying_at_each_of_its_points_loses_nothing_and_double
             points.driver_dies_at(name)
         points.driver_dies_while_a_worker_stands_at("relay.sent_no_ack")
     points.judge()
+
+
+@pytest.mark.fault("F03", "F12")
+@pytest.mark.timeout(600)
+def test_F03_F12_what_was_copied_of_a_new_leader_epoch_without_a_receipt_is_no_truncation(
+    own_cluster, target_cluster, topic_name, tmp_path: Path
+) -> None:
+    """K4 after the source's broker was killed: the last receipt is of the epoch before, the records found are not."""
+    source, topic = own_cluster("epochs"), topic_name("epochs")
+    create_topic(source.bootstrap, topic)
+    path = write_properties(tmp_path, source.bootstrap, target_cluster.bootstrap, alias=topic, topics=topic)
+    flow = Flow(source, target_cluster, alias=topic, topic=topic, partitions=1)
+    perf_produce(source.bootstrap, topic, records=100, record_bytes=100)
+    assert run_once(path)[0] == 0
+    source.kill(1)
+    source.start(1)
+    perf_produce(source.bootstrap, topic, records=100, record_bytes=100)
+    died = tmp_path / "died"
+    with MirrorProcess(path, faults=f"relay.acked_no_receipt=kill@1:{died}") as mirror:
+        flow.await_copied(lambda: mirror.output)
+        assert died.exists(), mirror.output
+        perf_produce(source.bootstrap, topic, records=100, record_bytes=100)
+        flow.await_copied(lambda: mirror.output)
+        assert mirror.interrupt() == 0, mirror.output
+    assert "SOURCE_TRUNCATED" not in mirror.output, mirror.output
+    assert flow.judge() == 300
 
 
 class Points:

@@ -315,7 +315,7 @@ class SlotActor(Process):
         if not isinstance(found, Found):
             self._forfeit(relay, "TARGET_TRUNCATED", f"ends at {found.log_end}")
             return
-        copy.resume(found.position, found.runs, self.clock.now)
+        copy.resume(found.position, found.runs, self.clock.now, found.source_leader_epoch)
         copy.armed = copy.armed or not self.world.rules.first_alone
         copy.closing = order.partition in self._released or self._stopping
         self.relays[order.partition] = relay
@@ -487,7 +487,7 @@ class SlotActor(Process):
             return
         self.clock.note(f"{self.name} resumes {relay.partition} at {found.position}")
         relay.queue.clear()
-        copy.resume(found.position, found.runs, self.clock.now)
+        copy.resume(found.position, found.runs, self.clock.now, found.source_leader_epoch)
         copy.armed = copy.armed or not self.world.rules.first_alone
         if doubt.expect is Expect.REFUSED:
             relay.stop_reason = ReplicationError(f"error {doubt.error}")

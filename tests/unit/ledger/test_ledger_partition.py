@@ -247,3 +247,13 @@ def test_a_block_of_runs_ends_and_the_next_one_begins_with_the_run_that_may_stil
     following = copy.receipt()
     assert len(full.runs) == RUNS_PER_BLOCK + 1
     assert following.runs[0] == full.runs[-1] and len(following.runs) == 2
+
+
+def test_what_was_found_carries_its_leader_epoch_into_the_receipt() -> None:
+    copy = a_copy()
+    answer(copy, send(copy))
+    send(copy)
+    copy.lane_lost("reset")
+    copy.resume(Position(120, 70, 20), [Run(110, 60, 10)], 0.0, 9)
+    receipt = copy.receipt()
+    assert receipt is not None and (receipt.position.upstream, receipt.source_leader_epoch) == (120, 9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -51,6 +52,16 @@ def views(*batches: bytes) -> list[BatchView]:
     return read_batches(memoryview(joined), 0, len(joined))
 
 
+def source_batches(records: Sequence[Record], epochs: str) -> list[bytes]:
+    """One batch for each leader epoch."""
+    made = []
+    for epoch, group in itertools.groupby(records, lambda record: int((epochs or "0" * 99)[record.offset])):
+        batch = build_sparse_batch(list(group))
+        struct.pack_into(">i", batch, 12, epoch if epochs else -1)
+        made.append(bytes(batch))
+    return made
+
+
 def run(
     target: Sequence[bytes],
     source: str,
@@ -58,9 +69,10 @@ def run(
     end: int | None = None,
     start: int = 0,
     ends: Sequence[Ends] = (),
+    epochs: str = "",
     **changes: Any,
 ) -> Any:
-    """The outcome; the source is one letter for each offset, a dot for none."""
+    """The outcome; the source is one letter for each offset, a dot for none, and a digit for each one's leader epoch."""
     log = views(*target)
     log_end = end if end is not None else (log[-1].last_offset + 1 if log else 0)
     records = [a_record(at, name) for at, name in enumerate(source) if name != "."]
@@ -88,7 +100,7 @@ def run(
                 answer = [b for b in log if b.last_offset >= offset and b.last_offset < log_end] if is_there else []
             case AskSource(offset):
                 left = [r for r in records if r.offset >= offset]
-                answer = SourceChunk(views(bytes(build_sparse_batch(left))) if left else [], None, 0)
+                answer = SourceChunk(views(*source_batches(left, epochs)), None, 0)
             case AskPause():
                 answer = None
     raise AssertionError("find-out does not end")
@@ -97,6 +109,24 @@ def run(
 def test_what_is_in_the_log_is_paired_and_counted() -> None:
     found = run([a_batch(0, "abc", 0), a_batch(3, "de", 3), a_marker(5)], "ab.cdefg")
     assert found == Found(Position(6, 6, 5), [Run(0, 0, 2), Run(3, 2, 3)], marker_last=True, fenced=True)
+
+
+@pytest.mark.parametrize(
+    ("copied", "source", "epochs", "wanted"),
+    [
+        ("abc", "abcde", "00000", 0),
+        ("abc", "abcde", "00111", 1),
+        ("abc", "abcde", "00011", 1),  # up to the first record of epoch 1, which is not copied yet
+        ("abc", "abc..de", "0000022", 2),  # what lay between was compacted away: nobody knows where epoch 0 ended
+        ("abcde", "abcde", "00112", 2),
+        ("", "abc", "000", -1),
+    ],
+)
+def test_the_leader_epoch_reaches_as_far_as_what_was_found(copied: str, source: str, epochs: str, wanted: int) -> None:
+    """A position with an epoch that ends below it would look like a source that lost records."""
+    found = run([a_batch(0, copied, 0)] if copied else [], source, epochs=epochs)
+    assert found.source_leader_epoch == wanted
+    assert wanted < 0 or int(epochs[min(found.position.upstream, len(epochs) - 1)]) <= wanted
 
 
 def test_D1_the_log_is_read_only_when_everything_on_the_leader_is_replicated() -> None:
