@@ -58,6 +58,7 @@ NULL = b"null, whatever the client thinks of it"  # known by identity
 SIZE_MAX = 64 * 1024
 SECONDS_BEHIND_MAX = 1.0  # what a lane could not send in an outage is not made up for
 DAY_MS = 24 * 3600 * 1000
+SMOOTH_SECONDS_MAX = 2.0
 REFUSED_EVERY_S = 2.0
 GROUPS_EVERY_S = 0.5
 FLUSH_SECONDS_MAX = 60.0
@@ -404,6 +405,7 @@ class LaneRunner:
         while self._wait_for_turn():
             sends: list[tuple[Place, int]] = []
             answers = []
+            began = time.monotonic()
             try:
                 producer.begin_transaction()
                 for number in range(rng.randint(1, 30)):
@@ -424,8 +426,11 @@ class LaneRunner:
                 self._settle(sends, Outcome.ABORTED)
                 continue
             producer.commit_transaction()  # if this fails they stay unknown
-            # Seen once behind a crashed broker: a commit that succeeded, and not one of its records in the log.
-            if all(answer.succeeded() for answer in answers):
+            # Seen three times: the broker was restarted in mid-transaction, every send and the commit succeeded, and Java's
+            # consumer finds not one of its records on the source. What took longer than a healthy broker takes is unknown:
+            # it may be there or not, but on both sides alike.
+            is_smooth = time.monotonic() - began < SMOOTH_SECONDS_MAX
+            if is_smooth and all(answer.succeeded() for answer in answers):
                 self._settle(sends, Outcome.OK)
 
     def _is_acked(self, place: Place, metadata: Any) -> None:
