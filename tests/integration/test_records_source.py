@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,14 @@ from integration.mirroring import (
     admin_of,
     await_true,
     create_topics,
+    flow_settings,
     log_ends,
     move_log_start,
     numbered,
     produce,
     produce_raw,
+    run_cleanly,
+    write_settings,
 )
 from judge import compare, java_records
 from kafka.admin import NewPartitions
@@ -232,3 +237,67 @@ def test_rows_that_are_no_records_are_refused_before_anything_is_written(
         writer = writing(odd.write.mode("append"), target_cluster, "rows-refused")
         assert words in told(writer.save)
     assert log_ends(target_cluster, "rows-refused") == {0: 0}
+
+
+# --- the ledger --------------------------------------------------------------------------------------------------------
+
+
+def test_the_ledger_tells_what_was_copied(
+    session: Any, source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """As a table and as a stream: every record's place on both sides."""
+    create_topics(source_cluster, {"rows-told": (2, {})})
+    for partition, count in ((0, 30), (1, 50)):
+        produce(source_cluster, "rows-told", partition, numbered(count))
+    settings = flow_settings(source_cluster, target_cluster, alias="told", topics="rows-told")
+    run_cleanly(write_settings(tmp_path / "mm2.properties", settings))
+    options = {"kafka.bootstrap.servers": target_cluster.bootstrap, "source": "told"}
+    rows = session.read.format("kafka-ledger").options(**options).load()
+    runs = rows.where("kind = 'run'").select("topic", "partition", "upstream", "downstream", "length").distinct().collect()
+    assert {tuple(row) for row in runs} == {("rows-told", 0, 0, 0, 30), ("rows-told", 1, 0, 0, 50)}
+    assert {row.target_topic for row in rows.where("kind = 'open'").collect()} == {"told.rows-told"}
+    assert rows.where("kind = 'closed'").selectExpr("sum(upstream)").first()[0] == 80
+    assert rows.where("kind = 'owner'").orderBy("time", ascending=False).first().state == "released"
+    stream = session.readStream.format("kafka-ledger").options(**options).load()
+    query = stream.writeStream.format("memory").queryName("told").trigger(availableNow=True)
+    query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    assert query.awaitTermination(120) and query.exception() is None
+    assert session.table("told").count() == rows.count()
+
+
+# --- functions ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expression", "wanted"),
+    [
+        ("header(headers, 'k')", b"second"),
+        ("header(headers, 'none')", None),
+        ("header(drop_header(headers, 'k'), 'k')", None),
+        ("size(drop_header(headers, 'k'))", 1),
+        ("header(set_header(headers, 'k', cast('new' as binary)), 'k')", b"new"),
+        ("size(set_header(headers, 'k', cast('new' as binary)))", 2),
+        ("header(set_header(null, 'k', cast('new' as binary)), 'k')", b"new"),
+        ("size(set_header(set_header(drop_header(headers, 'other'), 'a', key), 'b', key))", 4),
+        ("json_mask(value, '$.card')", '{"card":"***", "n":1.50}'),
+        ("json_set(value, '$.n', '[]')", '{"card":"4711", "n":[]}'),
+        ("json_mask(cast(null as string), '$.card')", None),
+        ("hash_keyed(key, 'file:SECRET')", hmac.new(b"pa55", b"key", hashlib.sha256).hexdigest()),
+        ("mask(string(key))", "xxx"),
+    ],
+)
+def test_functions_do_what_they_say(expression: str, wanted: Any, session: Any, tmp_path: Path) -> None:
+    row = session.sql(
+        "select cast('key' as binary) as key, cast('{\"card\":\"4711\", \"n\":1.50}' as binary) as value, "
+        "array(named_struct('key', 'k', 'value', cast('first' as binary)), "
+        "named_struct('key', 'other', 'value', cast(null as binary)), "
+        "named_struct('key', 'k', 'value', cast('second' as binary))) as headers"
+    )
+    (tmp_path / "secret").write_text("pa55\n")
+    [found] = row.selectExpr(f"{expression.replace('SECRET', str(tmp_path / 'secret'))} as found").collect()
+    assert (_bytes(found.found) if isinstance(wanted, bytes) else found.found) == wanted
+
+
+def test_a_secret_that_is_not_there_is_told_by_its_name(session: Any) -> None:
+    words = told(lambda: session.sql("select hash_keyed('x', 'env:NOT_SET_ANYWHERE')").collect())
+    assert "expected file:PATH of a readable file or env:NAME of a variable that is set" in words

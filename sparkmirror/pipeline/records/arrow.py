@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sparkmirror.wire import Columns, Headers
 
-__all__ = ["SCHEMA", "from_arrow", "to_arrow", "unfit_columns"]
+__all__ = ["SCHEMA", "from_arrow", "headers_from_arrow", "headers_to_arrow", "to_arrow", "unfit_columns"]
 
 # The table's columns as Spark's data definition language writes them; timestamps in ms, as Kafka keeps them: every value
 # that Kafka can hold, which a TIMESTAMP of microseconds cannot.
@@ -45,13 +45,14 @@ def to_arrow(columns: Columns, topic: str, partition: int, timestamp_type: int) 
             pa.repeat(pa.scalar(timestamp_type, pa.int32()), count),
             pa.array(columns.keys, pa.binary()),
             pa.array(columns.values, pa.binary()),
-            _headers_to_arrow(columns.headers),
+            headers_to_arrow(columns.headers),
         ],
         NAMES,
     )
 
 
-def _headers_to_arrow(headers: Sequence[Headers]) -> pa.Array:
+def headers_to_arrow(headers: Sequence[Headers]) -> pa.Array:
+    """A column of headers."""
     if not any(headers):
         empty = pa.array([], HEADERS.value_type)
         return pa.ListArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(headers) + 1), empty)
@@ -88,7 +89,7 @@ def from_arrow(batch: pa.RecordBatch) -> tuple[Columns, list[str | None], list[i
         timestamps=_timestamps(given.get("timestamp"), count),
         keys=_bytes(given["key"]) if "key" in given else nothing,
         values=_bytes(given["value"]) if "value" in given else nothing,
-        headers=_headers(given.get("headers"), count),
+        headers=headers_from_arrow(given.get("headers"), count),
     )
     topics = given["topic"].to_pylist() if "topic" in given else nothing
     partitions = given["partition"].to_pylist() if "partition" in given else nothing
@@ -110,8 +111,9 @@ def _timestamps(column: pa.Array | None, count: int) -> list[int]:
     return found
 
 
-def _headers(column: pa.Array | None, count: int) -> list[Headers]:
-    if column is None:
+def headers_from_arrow(column: pa.Array | None, count: int) -> list[Headers]:
+    """The headers of so many rows; none where the column, or an entry of it, is null."""
+    if column is None or column.null_count == count:
         return [NO_HEADERS] * count
     pairs: Any = column.flatten()
     if not len(pairs):

@@ -11,6 +11,7 @@ from sparkmirror.client.properties import read_properties
 from sparkmirror.config import ClusterSettings, load
 from sparkmirror.errors import ConfigInvalid
 from sparkmirror.model import TopicPartition
+from sparkmirror.topology import ledger_topic
 
 __all__ = ["EARLIEST", "LATEST", "ClusterOptions", "Edge", "ReadOptions", "WriteOptions"]
 
@@ -109,6 +110,17 @@ class ReadOptions:
         reading.end()
         return made
 
+    @classmethod
+    def of_ledger(cls, given: Texts) -> ReadOptions:
+        """From the options of a `load` of a flow's ledger; raises `ConfigInvalid` with everything that is wrong."""
+        reading = _Reading(given, ("source",), "kafka-ledger")
+        source, cluster = reading.text("source"), reading.cluster()
+        if not source:
+            reading.problem("source", "expected the alias of the flow's source cluster, found nothing")
+        reading.end()
+        whole = Edge(EARLIEST), Edge(LATEST)
+        return cls(cluster, (ledger_topic(source),), "", *whole, None, None, fail_on_loss=True, read_committed=False)
+
 
 @dataclass(frozen=True)
 class WriteOptions:
@@ -137,7 +149,8 @@ class WriteOptions:
 class _Reading:
     """The options of one call, with what is wrong about them."""
 
-    def __init__(self, given: Texts, names: Iterable[str]) -> None:
+    def __init__(self, given: Texts, names: Iterable[str], who: str = "kafka-records") -> None:
+        self._who = who
         self._given = {key.lower(): str(value) for key, value in given.items()}
         self.kafka = {k[len(KAFKA) :]: v for k, v in self._given.items() if k.startswith(KAFKA)}
         self._problems: list[str] = []
@@ -151,7 +164,7 @@ class _Reading:
 
     def end(self) -> None:
         if self._problems:
-            raise ConfigInvalid("kafka-records", self._problems)
+            raise ConfigInvalid(self._who, self._problems)
 
     def has(self, name: str) -> bool:
         return name.lower() in self._given

@@ -30,7 +30,7 @@ from sparkmirror.wire import Columns, read_columns
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BatchReader", "StreamReader", "read_rows_of"]
+__all__ = ["BatchReader", "Range", "StreamReader", "read_rows_of"]
 
 # Rows that are handed to Spark at once.
 ROWS_MAX, BYTES_MAX = 10_000, 8 << 20

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sparkmirror.pipeline.records.functions import register_functions
+from sparkmirror.pipeline.records.ledger_source import KafkaLedger
 from sparkmirror.pipeline.records.source import KafkaRecords
 
 if TYPE_CHECKING:
@@ -13,5 +15,7 @@ __all__ = ["register"]
 
 
 def register(session: SparkSession) -> None:
-    """Makes `kafka-records` available in a session; doing it twice changes nothing."""
+    """Makes `kafka-records`, `kafka-ledger` and our functions available in a session; doing it twice changes nothing."""
     session.dataSource.register(KafkaRecords)
+    session.dataSource.register(KafkaLedger)
+    register_functions(session)

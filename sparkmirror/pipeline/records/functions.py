@@ -1,0 +1,117 @@
+"""Functions for transforms, by name in SQL: headers, masks and keyed hashes. `mask` for texts is Spark's own."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import hmac
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.functions import arrow_udf
+
+from sparkmirror.errors import ConfigError
+from sparkmirror.pipeline.records.arrow import headers_from_arrow, headers_to_arrow
+from sparkmirror.pipeline.records.json_text import json_path, masked, replaced
+from sparkmirror.wire import Headers
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["register_functions"]
+
+HEADERS = "array<struct<key: string, value: binary>>"
+# Written in SQL, it becomes part of the plan: no row passes Python. The last header of a name counts, as in Kafka's client.
+# (Spark does not nest functions in SQL that have lambdas, so that only this one is written so.)
+HEADER = (
+    f"create or replace temporary function header(headers {HEADERS}, name string) returns binary return "
+    "try_element_at(reverse(headers), nullif(int(array_position(reverse(headers.key), name)), 0)).value"
+)
+
+
+def register_functions(session: SparkSession) -> None:
+    """Makes the functions available in the SQL of a session."""
+    session.sql(HEADER)
+    kinds = {json_mask: "string", json_set: "string", hash_keyed: "string", set_header: HEADERS, drop_header: HEADERS}
+    for function, kind in kinds.items():
+        session.udf.register(function.__name__, arrow_udf(function, kind))
+
+
+def set_header(headers: pa.Array, names: pa.Array, values: pa.Array) -> pa.Array:
+    """`set_header(headers, 'origin', value)`: one header of that name, at the end."""
+    rows = zip(_without(headers, names), _names(names), values.cast(pa.binary()).to_pylist(), strict=True)
+    return headers_to_arrow([[*kept, (name, value)] for kept, name, value in rows])
+
+
+def drop_header(headers: pa.Array, names: pa.Array) -> pa.Array:
+    """`drop_header(headers, 'origin')`: no header of that name."""
+    return headers_to_arrow(_without(headers, names))
+
+
+def _without(headers: pa.Array, names: pa.Array) -> list[Headers]:
+    rows = zip(headers_from_arrow(headers, len(headers)), _names(names), strict=True)
+    return [[entry for entry in entries if entry[0] != name] if entries else entries for entries, name in rows]
+
+
+def _names(column: pa.Array) -> list[bytes]:
+    return [name or b"" for name in column.cast(pa.binary()).to_pylist()]
+
+
+def json_mask(values: pa.Array, paths: pa.Array) -> pa.Array:
+    """`json_mask(value, '$.card.number')`: the value with what lies there made unreadable."""
+    return _each(values, paths, lambda text, path: masked(text, _path(path)))
+
+
+def json_set(values: pa.Array, paths: pa.Array, news: pa.Array) -> pa.Array:
+    """`json_set(value, '$.state', '"gone"')`: the value with this JSON in its place."""
+    texts, places, contents = _texts(values), _texts(paths), _texts(news)
+    return pa.array(
+        [
+            None if None in (text, path, new) else replaced(text or "", _path(path or ""), new or "")
+            for text, path, new in zip(texts, places, contents, strict=True)
+        ],
+        pa.string(),
+    )
+
+
+def hash_keyed(values: pa.Array, references: pa.Array) -> pa.Array:
+    """`hash_keyed(value, 'file:/run/secrets/key')`: HMAC-SHA256 in hex; the key is read where it is used."""
+    found = zip(values.cast(pa.binary()).to_pylist(), _texts(references), strict=True)
+    return pa.array(
+        [
+            None if value is None or reference is None else hmac.new(_secret(reference), value, hashlib.sha256).hexdigest()
+            for value, reference in found
+        ],
+        pa.string(),
+    )
+
+
+def _each(values: pa.Array, others: pa.Array, change: Callable[[str, str], str]) -> pa.Array:
+    pairs = zip(_texts(values), _texts(others), strict=True)
+    return pa.array([None if text is None or other is None else change(text, other) for text, other in pairs], pa.string())
+
+
+def _texts(column: pa.Array) -> list[str | None]:
+    found: list[str | None] = column.cast(pa.string()).to_pylist()
+    return found
+
+
+@functools.lru_cache(maxsize=1024)
+def _path(text: str) -> tuple[str | int, ...]:
+    return json_path(text)
+
+
+@functools.lru_cache(maxsize=64)
+def _secret(reference: str) -> bytes:
+    """`file:PATH` or `env:NAME`: a secret in the SQL itself would stand in Spark's plan."""
+    kind, _, name = reference.partition(":")
+    if kind == "file" and name:
+        return Path(name).read_bytes().strip()
+    if kind == "env" and os.environ.get(name):
+        return os.environ[name].encode()
+    raise ConfigError(
+        f"hash_keyed: expected file:PATH of a readable file or env:NAME of a variable that is set, found {reference!r}"
+    )
