@@ -17,6 +17,7 @@ from sparkmirror.cli.plan import plan
 from sparkmirror.cli.run import PIPE_CLOSED, run, silence_stdout
 from sparkmirror.cli.text import printable
 from sparkmirror.cli.translate import translate
+from sparkmirror.cli.trying import try_command
 from sparkmirror.cli.usage import UsageCommand
 from sparkmirror.cli.why import WhyCommand, why_command
 from sparkmirror.errors import InternalError, SparkmirrorError
@@ -28,7 +29,7 @@ CLUSTERS = "--clusters"
 VALUED = frozenset({
     CLUSTERS, "--master", "--conf", "--records", "--size", "--topic", "--partition", "--to", "--flow", "--metrics-file",
     "--connector", "--offsets-topic", "--worker-group", "--undo-file",
-    "--only", "--skip", "--explain", "--baseline", "--wait",
+    "--limit", "--sql", "--only", "--skip", "--explain", "--baseline", "--wait",
 })  # fmt: skip
 
 BUG_HINT = "this is a bug of ours; SPARKMIRROR_TRACEBACK=1 shows where"
@@ -48,6 +49,7 @@ app.command(cls=UsageCommand)(translate)
 app.command()(demo)
 app.command(cls=DoctorCommand)(doctor)
 app.command("why", cls=WhyCommand)(why_command)
+app.command("try")(try_command)
 app.add_typer(offsets, name="offsets")
 
 

@@ -10,6 +10,7 @@ from sparkmirror.config.java_regex import RegexRefused, compile_list
 from sparkmirror.config.keys import BYTE_ARRAY_CONVERTER, MIRROR, Key, Kind
 from sparkmirror.config.parsing import Value, ValueRefused, parse_reset, parse_servers, parse_value, shown, split_list
 from sparkmirror.config.security_warnings import security_warnings
+from sparkmirror.config.transforms import transform_problems
 from sparkmirror.config.values import FlowSettings
 
 __all__ = ["alias_problem", "flow_problems", "flow_warnings", "value_problem", "value_warnings"]
@@ -116,6 +117,7 @@ def flow_problems(flows: Sequence[FlowSettings]) -> Iterator[str]:
     enabled = [flow for flow in flows if flow.enabled]
     for flow in enabled:
         yield from _alias_problems(flow)
+        yield from transform_problems(str(flow.name), flow.record_transforms)
         back = _reverse(flow, enabled)
         if back is None:
             continue

@@ -56,6 +56,8 @@ def place_of(written: str, clusters: tuple[str, ...]) -> Place:
     """The place of one key of the file."""
     if "->" in written:
         return _flow_place(written, clusters)
+    if written.startswith("transform."):  # without an effect, records would cross a border as they are
+        return Place("top", written, problem=f"a transform belongs to a flow; write `A->B.{written}`")
     if written in DRIVER_KEYS or written in CONNECTOR_KEYS or written in SECURITY_KEYS:
         return _top_place(written, clusters)
     owners = [alias for alias in clusters if written.startswith(alias + ".")]
@@ -73,6 +75,8 @@ def _flow_place(written: str, clusters: tuple[str, ...]) -> Place:
     if flow.source == flow.target:
         return Place("flow", written, problem=f"expected two different clusters, found {flow.source} twice")
     name = written[len(str(flow)) + 1 :]
+    if name.startswith("transform."):
+        return Place("transform", name, flow=flow)
     key, warning = _flow_key(name, flow)
     return Place("flow", name, key, flow=flow, warning=warning)
 

@@ -19,6 +19,7 @@ from sparkmirror.config.parsing import ValueRefused, is_exactly_true, parse_serv
 from sparkmirror.config.placement import UNKNOWN_KEY, Place, place_of
 from sparkmirror.config.properties import Entry, PropertiesFile, parse_properties
 from sparkmirror.config.providers import declare
+from sparkmirror.config.transforms import read_transforms, transform_key_problem
 from sparkmirror.config.values import ClusterSettings, FlowSettings, Settings
 from sparkmirror.errors import ConfigFileUnreadable, ConfigInvalid, NoFlowEnabled
 from sparkmirror.model import FlowName
@@ -150,8 +151,9 @@ def _check_entries(reading: _Reading, clusters: tuple[str, ...]) -> None:
             reading.problem(written, f"a blank ends a key; write {shown(written + '->…')[1:-1]} without blanks")
             continue
         place = place_of(written, clusters)
-        if place.problem and clusters:
-            reading.problem(written, place.problem)
+        problem = transform_key_problem(place.name, reading.texts[written]) if place.level == "transform" else place.problem
+        if problem and clusters:
+            reading.problem(written, problem)
         if place.warning and not _is_for_custom_class(reading.texts, place, has_policy=has_policy):
             reading.warn(written, place.warning)
         if place.key is not None and place.counts:
@@ -244,6 +246,7 @@ def _flow(texts: Mapping[str, str], folder: str, source: ClusterSettings, target
         **{attribute: value for attribute, value in values.items() if attribute in wanted},
         name=name,
         folder=folder,
+        record_transforms=read_transforms(connector),
         custom_texts=layers.custom_texts(connector) if _has_custom_class(connector) else MappingProxyType({}),
         emits_heartbeats=values["emit_heartbeats_enabled"],
         source=source,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from sparkmirror.config.transforms import TransformSettings
 from sparkmirror.model import FlowName
 
 __all__ = ["ClusterSettings", "FlowSettings", "Settings"]
@@ -46,6 +47,7 @@ class FlowSettings:
     producer_written: frozenset[str] = field(repr=False)
     folder: str
     custom_texts: Mapping[str, str] = field(repr=False)
+    record_transforms: tuple[TransformSettings, ...]
 
     topics: tuple[str, ...]
     topics_exclude: tuple[str, ...]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,12 +23,15 @@ from integration.mirroring import (
     produce,
     produce_raw,
     run_cleanly,
+    topics_of,
     write_settings,
 )
 from judge import compare, java_records
 from kafka.admin import NewPartitions
 from shapes import PARTITIONS, STARTED, batches_of_shapes
 
+from sparkmirror.config import TransformSettings
+from sparkmirror.errors import ConfigInvalid
 from sparkmirror.local import LocalCluster
 from sparkmirror.pipeline import SparkSlots
 from sparkmirror.spark import register
@@ -301,3 +307,119 @@ def test_functions_do_what_they_say(expression: str, wanted: Any, session: Any, 
 def test_a_secret_that_is_not_there_is_told_by_its_name(session: Any) -> None:
     words = told(lambda: session.sql("select hash_keyed('x', 'env:NOT_SET_ANYWHERE')").collect())
     assert "expected file:PATH of a readable file or env:NAME of a variable that is set" in words
+
+
+# --- transforms --------------------------------------------------------------------------------------------------------
+
+KEEP = "select * except (value), "
+FUNCTIONS = """
+def upper(rows):
+    return rows.withColumn("value", rows.value.cast("string"))
+def nothing(rows):
+    return None
+def wrong(rows):
+    raise KeyError("no such thing")
+"""
+
+
+def changed(session: Any, cluster: LocalCluster, topic: str, folder: Path, sql: str = "", function: str = "") -> Any:
+    """A topic's rows after one transform."""
+    from sparkmirror.pipeline.records.transforming import transformed
+
+    rows = reading(session.read, cluster, subscribe=topic)
+    wanted = TransformSettings("x", (topic,), sql, function, 0)
+    return transformed(session, rows, [wanted], where="mm2.properties: A->B", folder=str(folder))
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("selec * from records", "transform.x.sql: [PARSE_SYNTAX_ERROR]"),
+        ("select * except (value), valeu as value from records", "transform.x.sql: [UNRESOLVED_COLUMN"),
+        ("select * from orders", "transform.x.sql: [TABLE_OR_VIEW_NOT_FOUND]"),
+        ("select topic, key, value from records", "has no column partition, offset, timestamp, headers; expected topic"),
+        ("select *, value from records", "the output has two columns value (write `select * except (value), …`)"),
+        (KEEP + "length(value) as value from records", "column value: expected binary or string, found int"),
+        (KEEP + "value, 1 as extra from records", "column extra: is not a part of a record"),
+        ("select * from records order by key", "has a sort"),
+        ("select * from records limit 3", "has a limit"),
+        ("select distinct * from records", "has a distinct"),
+        ("select * from records union all select * from records", "has a union"),
+        ("select r.* from records r join records s on r.key = s.key", "has a join"),
+        ("select /*+ REPARTITION(3) */ * from records", "has a repartition"),
+        (KEEP + "max(value) over (partition by key) as value from records", "has a window function"),
+        (KEEP + "explode(array(value, value)) as value from records", "has an explode"),
+        ("select * from records where offset > (select min(offset) from records)", "has a subquery"),
+        ("select * from records where rand() < 0.5", "gives another result each time"),
+    ],
+)  # fmt: skip
+def test_a_transform_that_cannot_be_used_is_refused_before_a_record_passes(
+    sql: str, words: str, session: Any, source_cluster: LocalCluster, edges: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigInvalid) as caught:
+        changed(session, source_cluster, edges, tmp_path, sql)
+    assert words in "\n".join(caught.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        ("not_there:f", "transform.x.function: not_there:f cannot be imported: No module named"),
+        ("changes:not_there", "cannot be imported: module 'changes' has no attribute"),
+        ("changes:nothing", "returned NoneType, expected a DataFrame"),
+        ("changes:wrong", "raised KeyError"),
+    ],
+)
+def test_a_function_that_cannot_be_used_is_refused(
+    function: str, words: str, session: Any, source_cluster: LocalCluster, edges: str, tmp_path: Path
+) -> None:
+    (tmp_path / "changes.py").write_text(FUNCTIONS)
+    sys.modules.pop("changes", None)
+    with pytest.raises(ConfigInvalid) as caught:
+        changed(session, source_cluster, edges, tmp_path, function=function)
+    assert words in "\n".join(caught.value.problems)
+
+
+def test_sql_and_functions_change_rows(session: Any, source_cluster: LocalCluster, edges: str, tmp_path: Path) -> None:
+    (tmp_path / "changes.py").write_text(FUNCTIONS)
+    sys.modules.pop("changes", None)
+    assert changed(session, source_cluster, edges, tmp_path, function="changes:upper").first().value == "0"
+    sql = KEEP + "concat('n=', string(value)) as value from records where offset % 2 = 0"
+    assert [row.value for row in changed(session, source_cluster, edges, tmp_path, sql).collect()] == [
+        "n=0", "n=2", "n=4", "n=6", "n=8"
+    ]  # fmt: skip
+
+
+def test_try_shows_before_and_after_and_writes_nothing(
+    source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    create_topics(source_cluster, {"rows-people": (1, {})})
+    people = [b'{"name":"Ada","card":"4711","country":"%s"}' % country for country in (b"de", b"us", b"fr")]
+    produce(source_cluster, "rows-people", 0, people)
+    settings = flow_settings(source_cluster, target_cluster, alias="tried", topics="rows-people") | {
+        "tried->tried-to.transform.pii.topics": "rows-peo.*",
+        "tried->tried-to.transform.pii.sql": "select * except (value), json_mask(value, '$.card') as value from records "
+        "where get_json_object(string(value), '$.country') <> 'us'",
+        "tried->tried-to.transform.route.topics": "rows-people",
+        "tried->tried-to.transform.route.order": "1",
+        "tried->tried-to.transform.route.sql": "select * except (topic), if(value like '%fr%', 'french', topic) as topic "
+        "from records",
+    }
+    path = write_settings(tmp_path / "mm2.properties", settings)
+    before = topics_of(target_cluster)
+    program = str(Path(sys.executable).with_name("sparkmirror"))
+    done = subprocess.run(
+        [program, "try", str(path), "--topic", "rows-people"], capture_output=True, text=True, timeout=240,
+        env=os.environ | {"COLUMNS": "200"}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert '{"name":"Ada","card":"4711","country":"de"}' in done.stdout
+    assert '{"name":"Ada","card":"***","country":"de"}' in done.stdout
+    assert "3 records through pii, route: 1 changed, 1 left out, 1 sent elsewhere, 0 as they are" in done.stdout
+    assert "french-0" in done.stdout and "Project" in done.stdout
+    assert topics_of(target_cluster) == before
+    refused = subprocess.run(
+        [program, "try", str(path), "--topic", "other"], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert refused.returncode == 2
+    assert "no transform of tried->tried-to is for other" in refused.stderr
