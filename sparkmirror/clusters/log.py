@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from sparkmirror.clusters.client import ClusterClient
 from sparkmirror.clusters.connection import Connection
@@ -19,11 +20,14 @@ from sparkmirror.clusters.fetch import (
 )
 from sparkmirror.clusters.offsets import partition_ends
 from sparkmirror.clusters.produce import PRODUCE_API, PRODUCE_BY_NAME, encode_produce, parse_produce
+from sparkmirror.clusters.rights import is_right_missing
 from sparkmirror.errors import BrokerRefused, ConnectionLost, InternalError, SourceOffsetLost, SourceTruncated
 from sparkmirror.model import TopicPartition
 from sparkmirror.wire import AbortedTransactions, BatchView, Record, build_batch, read_batches, read_records
 
 __all__ = ["LogReader", "append_records", "read_range", "read_raw", "read_to_end"]
+
+T = TypeVar("T")
 
 READ_BYTES = 4 << 20
 SETTLE_PAUSE_S = 0.02
@@ -62,6 +66,18 @@ def _fetch(
     return frame, answer.partitions[0]
 
 
+def _at_leader(
+    client: ClusterClient, partition: TopicPartition, action: Callable[[Connection], T], what: str, needs: str
+) -> T:
+    """Runs `action` at the leader. Who may not even know it lacks the right for the action, which brings the other along."""
+    try:
+        return client.talk_to_leader(partition, action)
+    except BrokerRefused as error:
+        if is_right_missing(error.error_code):
+            client.check(error.error_code, what, needs)
+        raise
+
+
 def read_raw(
     client: ClusterClient, partition: TopicPartition, offset: int, *, read_committed: bool = False
 ) -> RawRead:
@@ -69,9 +85,10 @@ def read_raw(
 
     def look(size: int) -> tuple[bytearray, FetchedPartition]:
         limits = FetchLimits(0, 0, size, size, int(read_committed))
-        frame, part = client.talk_to_leader(partition, lambda c: _fetch(c, partition, offset, limits))
+        what, needs = f"fetch of {partition} at {offset}", f"Read on topic {partition.topic}"
+        frame, part = _at_leader(client, partition, lambda c: _fetch(c, partition, offset, limits), what, needs)
         if part.error != 1:
-            client.check(part.error, f"fetch of {partition} at {offset}", f"Read on topic {partition.topic}")
+            client.check(part.error, what, needs)
         return frame, part
 
     frame, part = client.retry(lambda: look(READ_BYTES))
@@ -189,13 +206,19 @@ def _append(client: ClusterClient, partition: TopicPartition, records: list[Reco
     batch = build_batch(records)
     parts = encode_produce({partition.topic: [(partition.partition, batch)]})
 
+    what, needs = f"append to {partition}", f"Write on topic {partition.topic}"
+
     def send() -> None:
-        frame, at = client.talk_to_leader(
-            partition, lambda c: c.exchange(PRODUCE_API, PRODUCE_BY_NAME, parts, timeout_s=REQUEST_TIMEOUT_S)
+        frame, at = _at_leader(
+            client,
+            partition,
+            lambda c: c.exchange(PRODUCE_API, PRODUCE_BY_NAME, parts, timeout_s=REQUEST_TIMEOUT_S),
+            what,
+            needs,
         )
         verdicts = parse_produce(frame, at, by_id=False)
         if len(verdicts) != 1:
             raise InternalError(f"{partition}: one batch sent, {len(verdicts)} verdicts")
-        client.check(verdicts[0].error, f"append to {partition}", f"Write on topic {partition.topic}")
+        client.check(verdicts[0].error, what, needs)
 
     client.retry(send)
