@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from sparkmirror.clusters import ClusterClient
-from sparkmirror.config import ClusterSettings, FlowSettings, Settings, require_enabled_flow
+from sparkmirror.config import ClusterSettings, FlowSettings, Settings, require_enabled_flow, require_no_transforms
 from sparkmirror.control.flow_chores import FlowChores
 from sparkmirror.control.heartbeats import Heartbeats
 from sparkmirror.control.topics import TopicControl
-from sparkmirror.errors import ClusterUnreachable, ConfigInvalid, EnvironmentUnfit, SparkmirrorError
+from sparkmirror.errors import ClusterUnreachable, EnvironmentUnfit, SparkmirrorError
 from sparkmirror.pipeline import Conductor, FlowPlace, FlowStatus, SparkSlots
 from sparkmirror.topology import ledger_topic, policy_for, require_custom_classes
 
@@ -38,25 +38,13 @@ class RunOptions:
     conf: Mapping[str, str] = field(default_factory=dict)
 
 
-def refuse_transforms(settings: Settings, targets: Collection[str] | None) -> None:
-    """Raises if a flow has transforms, which nothing runs yet: without them its records would cross as they are."""
-    problems = [
-        f"{flow.name}.transform.{transform.name}: expected none: `run` copies records as they are and does not change them "
-        f"yet; `sparkmirror try` shows what the transform would do to {', '.join(transform.topics)}"
-        for flow in settings.enabled_flows(targets)
-        for transform in flow.record_transforms
-    ]
-    if problems:
-        raise ConfigInvalid(settings.path, problems)
-
-
 class Mirror:
     """Every enabled flow of one file."""
 
     def __init__(self, settings: Settings, options: RunOptions) -> None:
         require_enabled_flow(settings, options.targets)
         require_custom_classes(settings, options.targets)
-        refuse_transforms(settings, options.targets)
+        require_no_transforms(settings, options.targets)
         self._settings, self._options = settings, options
         self._flows = settings.enabled_flows(options.targets)
         self._threads: list[threading.Thread] = []

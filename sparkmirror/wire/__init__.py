@@ -2,7 +2,7 @@
 
 from sparkmirror.wire.checkpoint import decode_checkpoint, decode_checkpoint_key, encode_checkpoint
 from sparkmirror.wire.codecs import DECOMPRESSED_BYTES_MAX, compress, decompress
-from sparkmirror.wire.columns import Columns, Headers, build_column_batch, read_columns
+from sparkmirror.wire.columns import Columns, build_column_batch, read_columns
 from sparkmirror.wire.connect_assignment import connect_tasks
 from sparkmirror.wire.connect_offset import (
     CONNECT_OFFSET_PARTITIONS,
@@ -34,6 +34,7 @@ from sparkmirror.wire.record_batch import (
 )
 from sparkmirror.wire.rewrite import Parcel, stamp
 from sparkmirror.wire.schema import MalformedInternalRecord
+from sparkmirror.wire.tails import Headers
 
 __all__ = [
     "CONNECT_OFFSET_PARTITIONS",

@@ -20,7 +20,7 @@ The tail does not depend on the batch around it, so moving a record into another
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from crc32c import crc32c
@@ -29,17 +29,15 @@ from sparkmirror.errors import CorruptBatch
 from sparkmirror.wire.codecs import DECOMPRESSED_BYTES_MAX, NONE, compress, decompress
 from sparkmirror.wire.old_formats import read_old_message
 from sparkmirror.wire.record import Record
-from sparkmirror.wire.varint import encode_varint, encode_varlong, read_varint, read_varlong, wrap_int64
+from sparkmirror.wire.tails import Headers, quick_varint, read_tail, tail_parts
+from sparkmirror.wire.varint import encode_varlong, read_varint, read_varlong, wrap_int64
 
 __all__ = [
     "ATTRIBUTE_CONTROL",
     "ATTRIBUTE_LOG_APPEND_TIME",
     "ATTRIBUTE_TRANSACTIONAL",
-    "CRC_AT",
-    "CRC_FROM",
     "HEADER",
     "HEADER_BYTES",
-    "LENGTH_FROM",
     "NO_PRODUCER",
     "BatchView",
     "Producer",
@@ -48,9 +46,11 @@ __all__ = [
     "build_sparse_batch",
     "control_type",
     "first_batch_size",
+    "packed_records",
     "read_batches",
     "read_records",
     "read_rows",
+    "seal_batch",
 ]
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -62,13 +62,14 @@ ATTRIBUTE_LOG_APPEND_TIME = 0x08
 ATTRIBUTE_TRANSACTIONAL = 0x10
 ATTRIBUTE_CONTROL = 0x20
 
-LENGTH_FROM = 12  # the length field counts the bytes from here
+_LENGTH_FROM = 12  # the length field counts the bytes from here
 _LENGTH_MIN = 49
 _OLD_LENGTH_MIN = 14
 _MAGIC_AT = 16
 # An offset plus the largest last offset delta must stay a 64-bit number.
 _BASE_OFFSET_MAX = (1 << 63) - (1 << 31)
 _RECORD_BYTES_MIN = 6
+_INT31 = 1 << 31
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 # A marker has a key of 4 bytes and a value of 6; later versions may add fields, but not this many.
 _CONTROL_BYTES_MAX = 64 * 1024
@@ -109,12 +110,12 @@ class BatchView(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes of the whole batch, as the target's max.message.bytes counts them."""
-        return self.length + LENGTH_FROM
+        return self.length + _LENGTH_FROM
 
     @property
     def raw(self) -> memoryview:
         """The whole batch; writable when the fetch buffer is."""
-        return self.buffer[self.start : self.start + self.length + LENGTH_FROM]
+        return self.buffer[self.start : self.start + self.length + _LENGTH_FROM]
 
     @property
     def codec(self) -> int:
@@ -167,7 +168,7 @@ def read_batches(buffer: memoryview, start: int, end: int, *, verify_crc: bool =
     while end - position >= HEADER_BYTES:
         fields = unpack_from(buffer, position)
         base, length, _, magic, crc, _, delta, _, _, _, _, _, count = fields
-        stop = position + LENGTH_FROM + length
+        stop = position + _LENGTH_FROM + length
         if (
             magic == 2
             and length >= _LENGTH_MIN
@@ -215,12 +216,12 @@ def first_batch_size(buffer: memoryview, start: int, end: int) -> int | None:
 
     An empty `read_batches` and a size larger than `end - start` say that the fetch was too small for one batch.
     """
-    if end - start < LENGTH_FROM:
+    if end - start < _LENGTH_FROM:
         return None
     offset, length = struct.unpack_from(">qi", buffer, start)
     if length < _OLD_LENGTH_MIN:
         raise CorruptBatch(f"batch claims a length of {length} bytes, at least {_LENGTH_MIN} expected", offset=offset)
-    return int(length) + LENGTH_FROM
+    return int(length) + _LENGTH_FROM
 
 
 def _judge_odd_batch(buffer: memoryview, position: int, end: int) -> tuple[BatchView, int] | None:
@@ -231,7 +232,7 @@ def _judge_odd_batch(buffer: memoryview, position: int, end: int) -> tuple[Batch
     magic = buffer[position + _MAGIC_AT]
     if length < (_OLD_LENGTH_MIN if magic < 2 else _LENGTH_MIN):
         raise CorruptBatch(f"batch claims a length of {length} bytes, at least {_LENGTH_MIN} expected", offset=offset)
-    if length > end - position - LENGTH_FROM:
+    if length > end - position - _LENGTH_FROM:
         return None
     if magic < 2:
         return _convert_old_messages(buffer, position, end)
@@ -241,7 +242,7 @@ def _judge_odd_batch(buffer: memoryview, position: int, end: int) -> tuple[Batch
     count, span = fields[12], fields[6] + 1
     if not 0 <= offset <= _BASE_OFFSET_MAX or span < 1 or not 0 <= count <= span:
         raise CorruptBatch(f"batch at offset {offset} claims {count} records in {span} offsets", offset=offset)
-    raise CorruptBatch(f"batch at offset {offset} of {length + LENGTH_FROM} bytes fails its checksum", offset=offset)
+    raise CorruptBatch(f"batch at offset {offset} of {length + _LENGTH_FROM} bytes fails its checksum", offset=offset)
 
 
 def _convert_old_messages(buffer: memoryview, position: int, end: int) -> tuple[BatchView, int]:
@@ -269,7 +270,7 @@ def _is_whole_old_message(buffer: memoryview, position: int, end: int) -> bool:
     if end - position <= _MAGIC_AT or buffer[position + _MAGIC_AT] > 1:
         return False
     (length,) = struct.unpack_from(">i", buffer, position + 8)
-    return bool(_OLD_LENGTH_MIN <= length <= end - position - LENGTH_FROM)
+    return bool(_OLD_LENGTH_MIN <= length <= end - position - _LENGTH_FROM)
 
 
 def read_rows(view: BatchView, *, limit: int = DECOMPRESSED_BYTES_MAX) -> list[Row]:
@@ -330,37 +331,10 @@ def read_records(view: BatchView, *, limit: int = DECOMPRESSED_BYTES_MAX) -> Ite
     """The records of the batch, decompressed up to `limit` bytes."""
     for offset, timestamp, tail in read_rows(view, limit=limit):
         try:
-            yield _read_tail(offset, timestamp, tail)
+            key, value, headers = read_tail(tail)
+            yield Record(offset, timestamp, key, value, tuple(headers))
         except CorruptBatch as error:
             raise CorruptBatch(f"record at offset {offset}: {error.message}", offset=offset) from error
-
-
-def _read_tail(offset: int, timestamp: int, tail: bytes) -> Record:
-    key, position = _read_bytes(tail, 0)
-    value, position = _read_bytes(tail, position)
-    count, position = read_varint(tail, position, len(tail))
-    # Each header takes two bytes at least, so a wild count is seen before it is counted.
-    if count < 0 or count > len(tail) - position:
-        raise CorruptBatch(f"{count} headers in {len(tail) - position} bytes")
-    headers: list[tuple[bytes, bytes | None]] = []
-    for _ in range(count):
-        name, position = _read_bytes(tail, position)
-        if name is None:
-            raise CorruptBatch("a header has no name")
-        header_value, position = _read_bytes(tail, position)
-        headers.append((name, header_value))
-    if position != len(tail):
-        raise CorruptBatch(f"{len(tail) - position} bytes follow the headers")
-    return Record(offset, timestamp, key, value, tuple(headers))
-
-
-def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
-    length, position = read_varint(data, position, len(data))
-    if length == -1:
-        return None, position
-    if length < 0 or length > len(data) - position:
-        raise CorruptBatch(f"a field claims {length} of {len(data) - position} bytes")
-    return data[position : position + length], position + length
 
 
 def control_type(view: BatchView) -> Literal["commit", "abort"] | None:
@@ -403,28 +377,37 @@ def build_sparse_batch(
 def _build(
     records: Sequence[Record], deltas: Sequence[int], base_offset: int, attributes: int, producer: Producer
 ) -> bytearray:
-    base_timestamp = records[0].timestamp
-    max_timestamp = max(record.timestamp for record in records)
+    rows = ((delta, r.timestamp, r.key, r.value, r.headers) for r, delta in zip(records, deltas, strict=True))
+    times = records[0].timestamp, max(record.timestamp for record in records)
+    packed = packed_records(rows, times[0])
+    return seal_batch(packed, base_offset, attributes, deltas[-1], times, producer, len(records))
+
+
+def packed_records(
+    rows: Iterable[tuple[int, int, bytes | None, bytes | None, Headers]], base_timestamp: int
+) -> bytes:
+    """Records (offset delta, timestamp, key, value, headers) as they lie in a batch."""
     parts: list[bytes] = []
-    for record, delta in zip(records, deltas, strict=True):
-        head = b"\x00" + encode_varlong(wrap_int64(record.timestamp - base_timestamp)) + encode_varint(delta)
-        body = head + _encode_tail(record)
-        parts += (encode_varint(len(body)), body)
-    packed = compress(attributes & ATTRIBUTE_CODEC, b"".join(parts))
-    batch = bytearray(HEADER_BYTES) + packed
-    length = len(batch) - LENGTH_FROM
-    times = (base_timestamp, max_timestamp)
-    HEADER.pack_into(batch, 0, base_offset, length, -1, 2, 0, attributes, deltas[-1], *times, *producer, len(records))
-    struct.pack_into(">I", batch, CRC_AT, crc32c(memoryview(batch)[CRC_FROM:]))
-    return batch
-
-
-def _encode_tail(record: Record) -> bytes:
-    parts = [*_length_and_bytes(record.key), *_length_and_bytes(record.value), encode_varint(len(record.headers))]
-    for name, value in record.headers:
-        parts += (*_length_and_bytes(name), *_length_and_bytes(value))
+    for delta, timestamp, key, value, headers in rows:
+        lapse = timestamp - base_timestamp
+        lapsed = quick_varint(lapse) if -1 <= lapse < _INT31 else encode_varlong(wrap_int64(lapse))
+        body = b"".join((b"\0", lapsed, quick_varint(delta), *tail_parts(key, value, headers)))
+        parts += (quick_varint(len(body)), body)
     return b"".join(parts)
 
 
-def _length_and_bytes(data: bytes | None) -> tuple[bytes, bytes]:
-    return (b"\x01", b"") if data is None else (encode_varint(len(data)), data)
+def seal_batch(
+    packed: bytes,
+    base_offset: int,
+    attributes: int,
+    last_delta: int,
+    times: tuple[int, int],
+    producer: Producer,
+    count: int,
+) -> bytearray:
+    """Header, and records compressed as the attributes say; `times` are the first and the latest timestamp."""
+    batch = bytearray(HEADER_BYTES) + compress(attributes & ATTRIBUTE_CODEC, packed)
+    length = len(batch) - _LENGTH_FROM
+    HEADER.pack_into(batch, 0, base_offset, length, -1, 2, 0, attributes, last_delta, *times, *producer, count)
+    struct.pack_into(">I", batch, CRC_AT, crc32c(memoryview(batch)[CRC_FROM:]))
+    return batch

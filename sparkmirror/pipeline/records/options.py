@@ -29,7 +29,7 @@ READ_NAMES = (
 )  # fmt: skip
 WRITE_NAMES = ("topic",)
 # What Spark itself adds to the options of a stream.
-SPARK_NAMES = ("path", "checkpointlocation", "queryname", "outputmode", "includeheaders")
+SPARK_NAMES = ("path", "checkpointlocation", "queryname", "outputmode")
 
 Texts = Mapping[str, str]
 

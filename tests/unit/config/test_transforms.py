@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparkmirror.config import TransformSettings, parse
-from sparkmirror.control import Mirror, RunOptions
+from sparkmirror.control import Mirror, RunOptions, make_plan
 from sparkmirror.errors import ConfigInvalid
 
 BASE = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
@@ -38,7 +38,7 @@ def test_transforms_are_read_in_their_order() -> None:
         ("A->B.transform.x.topics = t\nA->B.transform.x.order = first\n", "expected a whole number, found `first`"),
         ("A->B.transform.x.topics = t\nA->B.transform.x.function = lambda r: r\n", "expected module:callable"),
         ("A->B.transform.x.sql = select\n", "expected A->B.transform.x.topics, the topics whose records it changes"),
-        ("A->B.transform.x.topics = t\n", "expected either A->B.transform.x.sql or A->B.transform.x.function, found n"),
+        ("A->B.transform.x.topics = t\n", "either A->B.transform.x.sql or A->B.transform.x.function, found neither"),
         ("A->B.transform.x.topics = t\nA->B.transform.x.sql = s\nA->B.transform.x.function = m:f\n", "found both"),
         ("A->B.transform.x.topics = (\nA->B.transform.x.sql = s\n", "A->B.transform.x.topics: "),
         ("transform.x.sql = select\n", "a transform belongs to a flow; write `A->B.transform.x.sql`"),
@@ -48,8 +48,9 @@ def test_a_mistake_is_told(text: str, told: str) -> None:
     assert told in "\n".join(problems(text))
 
 
-def test_a_run_refuses_what_it_would_not_do() -> None:
+def test_a_run_and_its_plan_refuse_what_would_not_be_done() -> None:
     """Or records would cross a border as they are."""
     settings = parse(BASE + "A->B.transform.pii.topics = people\nA->B.transform.pii.sql = select 1\n", "mm2.properties")
-    with pytest.raises(ConfigInvalid, match=r"A->B\.transform\.pii: expected none: `run` copies records as they are"):
-        Mirror(settings, RunOptions())
+    for action in (lambda: Mirror(settings, RunOptions()), lambda: make_plan(settings)):
+        with pytest.raises(ConfigInvalid, match=r"A->B\.transform\.pii: expected none: `run` copies records as they are"):
+            action()
