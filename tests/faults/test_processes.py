@@ -144,7 +144,7 @@ def test_F52_a_task_that_spark_starts_again_by_itself_refuses_itself(
         wait_until(held.exists, f"the driver gives the slot up: {mirror.output}", 60)
         time.sleep(RESTART_SECONDS)
         held.unlink()
-        await_said(mirror, "refused: started again by Spark", 30)
+        await_said(mirror, "refused: started again by Spark", 60)
         flow.await_copying(200, why=lambda: mirror.output)
         load.finish()
         row.recovered = flow.await_copied(lambda: mirror.output)

@@ -137,7 +137,7 @@ class LiveMirror:
     def stop(self) -> Outcome:
         """Asks it to end, as a service manager does, and waits."""
         self._child.send(signal.SIGTERM)
-        return self.await_end(30.0)
+        return self.await_end(60.0)
 
     def kill(self) -> None:
         """Ends it at once, if it still runs."""
@@ -257,7 +257,7 @@ def produce_raw(cluster: LocalCluster, topic: str, batches: Mapping[int, Sequenc
     with closing(connect(Address(host, int(port)), alias="raw", security={}, timeout_s=10)) as connection:
         for at in range(max((len(row) for row in batches.values()), default=0)):
             row = {partition: found[at] for partition, found in batches.items() if at < len(found)}
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 60
             while row:
                 parts = encode_produce({topic: row.items()})
                 frame, start = connection.exchange(PRODUCE_API, PRODUCE_BY_NAME, parts, timeout_s=30)

@@ -147,7 +147,7 @@ def test_a_new_topic_is_found_while_running(
     create_topics(source_cluster, {"topics-late": (2, {"retention.ms": "99999999"})})
     for partition in range(2):
         produce(source_cluster, "topics-late", partition, numbered(50))
-    await_copied(source_cluster, target_cluster, "topics-late", "topics.topics-late", 15.0)
+    await_copied(source_cluster, target_cluster, "topics-late", "topics.topics-late", 60.0)
     assert topic_configs(target_cluster, "topics.topics-late")["retention.ms"] == "99999999"
 
 
@@ -162,7 +162,7 @@ def test_added_partitions_are_followed_while_running(
     await_true(lambda: partitions_of(source_cluster, topic) == 4)
     for partition in range(4):
         produce(source_cluster, topic, partition, numbered(10 + partition))
-    await_copied(source_cluster, target_cluster, topic, f"topics.{topic}", 15.0)
+    await_copied(source_cluster, target_cluster, topic, f"topics.{topic}", 60.0)
     assert is_same(source_cluster, target_cluster, topic, f"topics.{topic}")
 
 
@@ -196,7 +196,7 @@ def test_a_source_topic_recreated_while_running_stops_with_the_reason(
 ) -> None:
     create_topics(source_cluster, {"topics-reborn": (1, {})})
     produce(source_cluster, "topics-reborn", 0, numbered(5))
-    await_copied(source_cluster, target_cluster, "topics-reborn", "topics.topics-reborn", 15.0)
+    await_copied(source_cluster, target_cluster, "topics-reborn", "topics.topics-reborn", 60.0)
     with admin_of(source_cluster) as admin:
         admin.delete_topics(["topics-reborn"])
         await_true(lambda: "topics-reborn" not in admin.list_topics())
@@ -221,7 +221,7 @@ def test_a_deleted_source_topic_is_told_and_others_go_on(
 ) -> None:
     create_topics(source_cluster, {"topics-gone": (1, {})})
     produce(source_cluster, "topics-gone", 0, numbered(5))
-    await_copied(source_cluster, target_cluster, "topics-gone", "topics.topics-gone", 15.0)
+    await_copied(source_cluster, target_cluster, "topics-gone", "topics.topics-gone", 60.0)
     with admin_of(source_cluster) as admin:
         admin.delete_topics(["topics-gone"])
     mirror.await_said("topics-gone is gone")
@@ -236,7 +236,7 @@ def test_a_deleted_source_topic_does_not_keep_new_ones_from_being_found(
     for topic in ("topics-gone-too", "topics-after-it"):
         create_topics(source_cluster, {topic: (1, {})})
         produce(source_cluster, topic, 0, numbered(5))
-        await_copied(source_cluster, target_cluster, topic, f"topics.{topic}", 15.0)
+        await_copied(source_cluster, target_cluster, topic, f"topics.{topic}", 60.0)
         said = len(mirror.output)
         with admin_of(source_cluster) as admin:
             admin.delete_topics([topic])

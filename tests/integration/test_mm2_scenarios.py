@@ -50,7 +50,7 @@ from sparkmirror.model import Checkpoint, TopicPartition
 from sparkmirror.wire import decode_checkpoint, encode_checkpoint
 
 pytestmark = pytest.mark.timeout(600)
-WAIT_S = 90.0  # what takes 2 to 5 s on two idle cores; busy ones need their time
+WAIT_S = 120.0  # what takes 2 to 5 s on two idle cores; busy ones need their time
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_replication(pair: Pair, jvm) -> None:
         assert topic_configs(pair.backup, pair.remote(1))["cleanup.policy"] == "compact"
         beats = [(pair.primary, f"{pair.target}.heartbeats"), (pair.backup, f"{pair.source}.heartbeats")]
         for cluster, replicated in beats:
-            await_true(lambda c=cluster, r=replicated: {"heartbeats", r} <= topics_of(c), 20, replicated)
+            await_true(lambda c=cluster, r=replicated: {"heartbeats", r} <= topics_of(c), WAIT_S, replicated)
         for cluster, other in ((pair.backup, pair.source), (pair.primary, pair.target)):
             with contextlib.closing(java_client(jvm, cluster)) as client:
                 assert client.replicationHops(other) == 1
@@ -199,9 +199,7 @@ def test_checkpoints_of_topics_with_and_without_records(pair: Pair) -> None:
     with pair.mirror() as mirror:
         for topic, offset in ((1, PER_PARTITION), (2, 0)):
             wanted = dict.fromkeys(range(PARTITIONS), (offset, offset))
-            await_true(
-                lambda t=topic, w=wanted: lasts(pair, group, t) == w, 30
-            )
+            await_true(lambda t=topic, w=wanted: lasts(pair, group, t) == w, WAIT_S, f"checkpoints of {pair.topic(topic)}")
         pair.fill(2)
         commit(pair.primary, group, pair.topic(2), whole(PER_PARTITION))
         ends = whole(PER_PARTITION)
@@ -341,9 +339,7 @@ def test_the_lag_of_the_mirror_is_seen_by_ordinary_tools(pair: Pair) -> None:
 
 
 @pytest.mark.nightly
-def test_a_flow_waits_for_its_cluster_while_others_run(
-    pair: Pair, own_cluster: Callable[..., LocalCluster]
-) -> None:
+def test_a_flow_waits_for_its_cluster_while_others_run(pair: Pair, own_cluster: Callable[..., LocalCluster]) -> None:
     """L48: the process starts while a cluster is down; its flow says so and copies once the cluster is there."""
     third = own_cluster("third")
     third.stop(1)

@@ -183,7 +183,7 @@ def test_a_stream_follows_new_topics_and_partitions(
         produce(source_cluster, "rows-grows-b", 1, numbered(10))
         with admin_of(source_cluster) as admin:
             admin.create_partitions({"rows-grows-a": NewPartitions(total_count=3)})
-        await_true(lambda: len(log_ends(source_cluster, "rows-grows-a")) == 3, 30.0, "more partitions")
+        await_true(lambda: len(log_ends(source_cluster, "rows-grows-a")) == 3, 60.0, "more partitions")
         produce(source_cluster, "rows-grows-a", 2, numbered(5))
         await_true(lambda: log_ends(target_cluster, "rows-grown") == {0: 10, 1: 10, 2: 5}, 120.0, "all of them")
     finally:

@@ -13,7 +13,7 @@ from integration.scenario import QUICK, await_count, java_count
 from sparkmirror.local import LocalCluster, open_clusters
 
 pytestmark = pytest.mark.timeout(600)
-WAIT_S = 90.0
+WAIT_S = 120.0
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 
 
