@@ -68,7 +68,8 @@ class Bench:
             # Cold brokers compile while they serve: whoever came first would pay for all.
             self._copy(found, CONTENDERS["bare"])
         self.results.scenarios.append(found)
-        for contender in self._in_turn([CONTENDERS[key] for key in self._options.contenders]):
+        wanted = [CONTENDERS[key] for key in self._options.contenders]
+        for contender in self._in_turn([c for c in wanted if not c.only or scenario.key in c.only]):
             measured = self._copy(found, contender)
             found.rounds.setdefault(contender.key, []).append(measured)
             _say(f"{scenario.title}: {contender.title}: {_in_short(measured)}")

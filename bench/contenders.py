@@ -64,6 +64,7 @@ class Contender:
     title: str
     command: Callable[[Copy, Path], list[str]]
     settings: Callable[[Copy], Mapping[str, str]]
+    only: frozenset[str] = frozenset()  # scenarios; none means all
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +169,27 @@ def _write_settings(settings: Mapping[str, str], folder: Path) -> str:
     return str(file)
 
 
-def _sparkmirror(copy: Copy, folder: Path) -> list[str]:
-    program = Path(sys.executable).with_name("sparkmirror")
-    if not program.is_file():
-        raise EnvironmentUnfit("sparkmirror is not installed beside this python", hint="make install")
-    command = [str(program), "run", _write_settings(_flow_settings(copy), folder)]
-    return [*command, "--once"] if copy.once else command
+def _sparkmirror(settings: Callable[[Copy], Mapping[str, str]]) -> Callable[[Copy, Path], list[str]]:
+    def command(copy: Copy, folder: Path) -> list[str]:
+        program = Path(sys.executable).with_name("sparkmirror")
+        if not program.is_file():
+            raise EnvironmentUnfit("sparkmirror is not installed beside this python", hint="make install")
+        words = [str(program), "run", _write_settings(settings(copy), folder)]
+        return [*words, "--once"] if copy.once else words
+
+    return command
+
+
+def _transformed(sql: str) -> Callable[[Copy], Mapping[str, str]]:
+    """The flow with a transform: its topic is copied by the record lane."""
+
+    def settings(copy: Copy) -> Mapping[str, str]:
+        source, target = copy.aliases
+        keys = {"topics": copy.topic.name, "sql": sql}
+        more = {f"{source}->{target}.transform.bench.{key}": value for key, value in keys.items()}
+        return _flow_settings(copy) | {f"{target}.producer.compression.type": copy.codec} | more
+
+    return settings
 
 
 def _mirror_maker(
@@ -202,8 +218,12 @@ def _bare(copy: Copy, folder: Path) -> list[str]:
 MM2_DEFAULT = Contender("mm2-default", "MM2, defaults", _mirror_maker(_flow_settings, MM2_JVM), _flow_settings)
 MM2_TUNED = Contender("mm2-tuned", "MM2, tuned", _mirror_maker(_tuned_settings, MM2_TUNED_JVM), _tuned_settings)
 MM2_QUICK = Contender("mm2-tuned", "MM2, tuned", _mirror_maker(_latency_settings, MM2_JVM), _latency_settings)
-SPARKMIRROR = Contender("sparkmirror", "sparkmirror", _sparkmirror, _flow_settings)
+SPARKMIRROR = Contender("sparkmirror", "sparkmirror", _sparkmirror(_flow_settings), _flow_settings)
+_PASSED = _transformed("select * from records")
+_MASKED = _transformed("select * except (value), json_mask(value, '$.session') as value from records")
+RECORDS = Contender("records", "sparkmirror, as records", _sparkmirror(_PASSED), _PASSED, frozenset({"plain", "json"}))
+MASKED = Contender("masked", "sparkmirror, JSON masked", _sparkmirror(_MASKED), _MASKED, frozenset({"json"}))
 BARE = Contender("bare", "bare sockets", _bare, lambda copy: {"processes": str(_bare_plan(copy).processes)})
 
-CONTENDERS = {contender.key: contender for contender in (MM2_DEFAULT, MM2_TUNED, SPARKMIRROR, BARE)}
-LATENCY_CONTENDERS = {contender.key: contender for contender in (MM2_DEFAULT, MM2_QUICK, SPARKMIRROR)}
+CONTENDERS = {contender.key: contender for contender in (MM2_DEFAULT, MM2_TUNED, SPARKMIRROR, RECORDS, MASKED, BARE)}
+LATENCY_CONTENDERS = {contender.key: contender for contender in (MM2_DEFAULT, MM2_QUICK, SPARKMIRROR, RECORDS)}

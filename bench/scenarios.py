@@ -1,4 +1,4 @@
-"""What is copied: six kinds of data, from the common to the awkward."""
+"""What is copied: seven kinds of data, from the common to the awkward."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ SCENARIOS = {
     scenario.key: scenario
     for scenario in (
         Scenario("plain", "500 B, plain", 2_000_000, "random"),
+        Scenario("json", "JSON, plain", 1_000_000, "json"),
         Scenario("json-lz4", "JSON, lz4", 2_000_000, "json", codec="lz4", producer=_compressed("lz4")),
         Scenario("json-zstd", "JSON, zstd", 1_000_000, "json", codec="zstd", producer=_compressed("zstd")),
         # batch.size 0 switches batching off: what a producer with linger.ms 0 and a flush per record leaves behind.

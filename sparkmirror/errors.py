@@ -249,6 +249,12 @@ class TargetRefusedRecords(ReplicationError):
     code = "TARGET_REFUSED_RECORDS"
 
 
+class TransformFailed(ReplicationError):
+    """A record that its transforms cannot handle."""
+
+    code = "TRANSFORM_FAILED"
+
+
 class OwnershipError(SparkmirrorError):
     """Another process owns the flow."""
 

@@ -45,6 +45,16 @@ class Appender:
         self._client.retry(attempt, timeout_s=RETRY_S)
         return found
 
+    def send_once(self, batches: Mapping[TopicPartition, Batch]) -> dict[TopicPartition, int]:
+        """As `send`, but nothing is sent again: after any trouble only the log tells what was appended."""
+        found = dict[TopicPartition, int]()
+        try:
+            self._send_once(dict(batches), found)
+        except ClusterError:
+            self.close()
+            raise
+        return found
+
     def _send_once(self, left: dict[TopicPartition, Batch], found: dict[TopicPartition, int]) -> None:
         """Moves what was appended from `left` to `found`; raises the last trouble, after every leader was asked."""
         trouble: Exception | None = None

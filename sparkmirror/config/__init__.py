@@ -3,7 +3,7 @@
 from sparkmirror.config.client_keys import CLIENT_KEYS, SECURITY_KEYS
 from sparkmirror.config.keys import CONNECTOR_KEYS, DRIVER_KEYS, FLOW_KEYS, WORKER_KEYS, Key, Kind, Scope
 from sparkmirror.config.secrets import HIDDEN, Secret
-from sparkmirror.config.settings import load, parse, require_enabled_flow, require_no_transforms
+from sparkmirror.config.settings import load, parse, require_enabled_flow
 from sparkmirror.config.transforms import TransformSettings
 from sparkmirror.config.values import ClusterSettings, FlowSettings, Settings
 
@@ -26,5 +26,4 @@ __all__ = [
     "load",
     "parse",
     "require_enabled_flow",
-    "require_no_transforms",
 ]

@@ -118,7 +118,7 @@ OWN_CLASS = "or a Python class as module:Class; another Java class is refused, s
 EXACTLY_ONCE = "every value is accepted: copying is exactly-once whatever is written"
 NO_STATES = "no states of connectors are stored"
 NO_CONFIGS = "no configs of connectors are stored"
-NO_SKIPPING = "no record is ever skipped: what the target refuses stops its partition"
+NO_SKIPPING = "no record is ever skipped in silence: what the target refuses stops its partition"
 TRIED = "what waiting mends is tried until it succeeds, anything else stops its partition"
 NO_REST = "there is no internal REST server between nodes here"
 
@@ -167,7 +167,12 @@ _COMMON = [
         unused=TRIED),
     Key("errors.retry.delay.max.ms", LONG, "60000", "longest pause between two tries", _CONN, unused=TRIED),
     Key("errors.tolerance", STRING, "none", "all = skip records that the target rejects", _CONN,
-        choices=("none", "all"), unused=NO_SKIPPING),
+        choices=("none", "all"),
+        differs="all = pass over what a transform cannot handle, say so and keep the gap in the ledger; what the target "
+        "refuses stops its partition"),
+    Key("errors.deadletterqueue.topic.name", STRING, "",
+        "topic of the target to which such records go as they are, with __connect.errors.* headers; made unless it is there",
+        _CONN, ours=True),
     Key("errors.log.enable", BOOLEAN, "false", "log skipped records", _CONN, unused=NO_SKIPPING),
     Key("errors.log.include.messages", BOOLEAN, "false", "with topic, partition and offset", _CONN,
         unused=NO_SKIPPING),

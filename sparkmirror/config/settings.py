@@ -24,7 +24,7 @@ from sparkmirror.config.values import ClusterSettings, FlowSettings, Settings
 from sparkmirror.errors import ConfigFileUnreadable, ConfigInvalid, NoFlowEnabled
 from sparkmirror.model import FlowName
 
-__all__ = ["load", "parse", "require_enabled_flow", "require_no_transforms"]
+__all__ = ["load", "parse", "require_enabled_flow"]
 
 # The largest real files have a few thousand lines; a larger one is a wrong path.
 FILE_BYTES_MAX = 1 << 20
@@ -78,18 +78,6 @@ def require_enabled_flow(settings: Settings, targets: Collection[str] | None) ->
     names = " -> ".join(settings.clusters[:2]).replace(" ", "") if len(settings.clusters) > 1 else "A->B"
     among = "" if targets is None else f" into {', '.join(sorted(targets))}"
     raise NoFlowEnabled(f"{settings.path}: no flow{among} is enabled", hint=f"write {names}.enabled = true")
-
-
-def require_no_transforms(settings: Settings, targets: Collection[str] | None) -> None:
-    """Raises if a flow has transforms, which nothing runs yet: without them its records would cross as they are."""
-    problems = [
-        f"{flow.name}.transform.{transform.name}: expected none: `run` copies records as they are and does not change them "
-        f"yet; `sparkmirror try` shows what the transform would do to {', '.join(transform.topics)}"
-        for flow in settings.enabled_flows(targets)
-        for transform in flow.record_transforms
-    ]
-    if problems:
-        raise ConfigInvalid(settings.path, problems)
 
 
 def _settings(text: str, path: str, digest: str, variables: Mapping[str, str]) -> Settings:

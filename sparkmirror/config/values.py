@@ -98,6 +98,7 @@ class FlowSettings:
     admin_timeout_ms: int
     consumer_poll_timeout_ms: int
     errors_tolerance: str
+    errors_deadletterqueue_topic_name: str
     errors_retry_timeout: int
     errors_retry_delay_max_ms: int
     errors_log_enable: bool

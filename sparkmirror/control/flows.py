@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from sparkmirror.clusters import ClusterClient
-from sparkmirror.config import ClusterSettings, FlowSettings, Settings, require_enabled_flow, require_no_transforms
+from sparkmirror.config import ClusterSettings, FlowSettings, Settings, require_enabled_flow
 from sparkmirror.control.flow_chores import FlowChores
 from sparkmirror.control.heartbeats import Heartbeats
 from sparkmirror.control.topics import TopicControl
@@ -44,7 +44,6 @@ class Mirror:
     def __init__(self, settings: Settings, options: RunOptions) -> None:
         require_enabled_flow(settings, options.targets)
         require_custom_classes(settings, options.targets)
-        require_no_transforms(settings, options.targets)
         self._settings, self._options = settings, options
         self._flows = settings.enabled_flows(options.targets)
         self._threads: list[threading.Thread] = []
@@ -66,7 +65,10 @@ class Mirror:
     def start(self) -> None:
         """Starts Spark and the flows, and returns while they start."""
         slots = slots_per_flow(self._flows)
-        self._spark = SparkSlots(master=self._options.master, conf=self._options.conf, slots=sum(slots.values()))
+        lanes = sum(bool(flow.record_transforms) for flow in self._flows)
+        self._spark = SparkSlots(
+            master=self._options.master, conf=self._options.conf, slots=sum(slots.values()), lanes=lanes
+        )
         for flow in self._flows:
             place = place_of(self._settings, flow, self._options, slots=slots[str(flow.name)])
             conductor = Conductor(flow, place, self._spark, TopicControl(flow).discover)

@@ -177,6 +177,7 @@ class GroupSync:
     def _news_of(
         self, group: str, offsets: GroupOffsets, notes: _Unplaced
     ) -> Iterator[tuple[Checkpoint | None, _Mark | None, TopicPartition]]:
+        elsewhere = self._elsewhere(group, offsets)
         for partition, committed in offsets.committed.items():
             history = self._ledger.view.partitions.get(partition)
             if committed is None or not self._topics.wants(partition.topic):
@@ -185,7 +186,8 @@ class GroupSync:
             if history is None or newest is None or self._is_barred(partition, newest.target_topic):
                 continue
             mark = _Mark(_fingerprint(history), committed.offset, committed.metadata)
-            if self._marks.get((group, partition)) == mark:
+            remote = TopicPartition(newest.target_topic, partition.partition)
+            if self._marks.get((group, partition)) == mark and remote not in elsewhere:
                 continue
             end = history.position()
             found = translate(committed.offset, Copied(end, self._map(partition, history), self._histories.of(partition)))
@@ -194,11 +196,36 @@ class GroupSync:
                 notes.add(group, partition, committed.offset, found)
             if found is None:
                 continue
-            remote = TopicPartition(newest.target_topic, partition.partition)
             checkpoint = Checkpoint(group, remote, committed.offset, found.downstream, committed.metadata)
+            routed = elsewhere.pop(remote, checkpoint)
+            checkpoint = min(checkpoint, routed, key=lambda c: c.downstream_offset)
             copied_to = None if end is None else end.downstream
             is_news = self._checkpoints.is_news(checkpoint, copied_to=copied_to)
             yield checkpoint if is_news else None, mark if is_plain else None, partition
+        for remote, checkpoint in elsewhere.items():
+            yield checkpoint if self._checkpoints.is_news(checkpoint) else None, None, remote
+
+    def _elsewhere(self, group: str, offsets: GroupOffsets) -> dict[TopicPartition, Checkpoint]:
+        """Where a group goes on in partitions to which transforms send records of what it reads.
+
+        Of several source partitions whose records lie in one, the earliest place counts: no record of any is passed over.
+        """
+        found: dict[TopicPartition, Checkpoint] = {}
+        for partition, committed in offsets.committed.items():
+            history = self._ledger.view.partitions.get(partition)
+            if committed is None or history is None or not history.routed or not self._topics.wants(partition.topic):
+                continue
+            for target, runs in history.routed_runs().items():
+                places = OffsetMap(runs)
+                downstream = places.downstream(committed.offset)
+                if downstream is None:
+                    downstream = places.end_before(committed.offset)
+                if downstream is None:
+                    continue
+                checkpoint = Checkpoint(group, target, committed.offset, downstream, committed.metadata)
+                if target not in found or downstream < found[target].downstream_offset:
+                    found[target] = checkpoint
+        return found
 
     def _is_barred(self, partition: TopicPartition, remote: str) -> bool:
         """A topic that was deleted and created again: its old offsets name other records now (G9)."""

@@ -20,7 +20,7 @@ from sparkmirror.clusters import (
     list_offsets,
     read_to_end,
 )
-from sparkmirror.config import FlowSettings, Settings, require_enabled_flow, require_no_transforms
+from sparkmirror.config import FlowSettings, Settings, require_enabled_flow
 from sparkmirror.control.topics import TopicPlan
 from sparkmirror.errors import ClusterError
 from sparkmirror.ledger import LedgerView, Owner
@@ -167,7 +167,6 @@ def make_plan(settings: Settings, targets: Collection[str] | None = None) -> Pla
     """Reads the clusters and says what a run would do. Writes nothing; a cluster that does not answer is told."""
     require_enabled_flow(settings, targets)
     require_custom_classes(settings, targets)
-    require_no_transforms(settings, targets)
     flows = tuple(judge(gather(flow)) for flow in settings.enabled_flows(targets))
     return Plan(settings.path, settings.warnings, flows)
 

@@ -1,6 +1,7 @@
 """The copying protocol as pure state machines: records, one attempt, recovery, ownership. No I/O, no clock."""
 
 from sparkmirror.ledger.answers import Expect, expectation
+from sparkmirror.ledger.lane import LandedBatch, covered_from, landed, placed_runs, stretches_of
 from sparkmirror.ledger.moving import Move, Standing, moved, reset, skip
 from sparkmirror.ledger.owner import (
     AskAppend,
@@ -18,9 +19,13 @@ from sparkmirror.ledger.owner import (
 from sparkmirror.ledger.partition import Doubt, PartitionCopy, Phase, Sent, extend_runs
 from sparkmirror.ledger.records import (
     NOBODY,
+    RECORD_LANE,
+    SEQUENCE_MODULUS,
     Attempt,
     Closed,
     Gap,
+    Intent,
+    IntentTarget,
     LedgerRecord,
     Life,
     Open,
@@ -28,6 +33,7 @@ from sparkmirror.ledger.records import (
     Position,
     Receipt,
     Release,
+    Routed,
     SlotBeat,
     SlotStop,
     Started,
@@ -51,13 +57,15 @@ from sparkmirror.ledger.recovery import (
     Truncated,
     find_out,
 )
-from sparkmirror.ledger.restating import ATTEMPTS_MAX, outlived, restate
+from sparkmirror.ledger.restating import ATTEMPTS_MAX, condense, outlived, restate
 from sparkmirror.ledger.runs import Run
 from sparkmirror.ledger.view import LedgerView, PartitionHistory
 
 __all__ = [
     "ATTEMPTS_MAX",
     "NOBODY",
+    "RECORD_LANE",
+    "SEQUENCE_MODULUS",
     "Ask",
     "AskAppend",
     "AskEnds",
@@ -75,6 +83,9 @@ __all__ = [
     "Expect",
     "Found",
     "Gap",
+    "Intent",
+    "IntentTarget",
+    "LandedBatch",
     "LedgerRecord",
     "LedgerView",
     "Life",
@@ -90,6 +101,7 @@ __all__ = [
     "Ready",
     "Receipt",
     "Release",
+    "Routed",
     "Run",
     "Sent",
     "SlotBeat",
@@ -101,6 +113,8 @@ __all__ = [
     "Truncated",
     "Void",
     "close_lost_attempt",
+    "condense",
+    "covered_from",
     "decode",
     "decode_key",
     "encode",
@@ -108,12 +122,15 @@ __all__ = [
     "extend_runs",
     "find_out",
     "inverse",
+    "landed",
     "lost_attempts",
     "moved",
     "outlived",
+    "placed_runs",
     "reset",
     "restate",
     "skip",
+    "stretches_of",
     "take_ownership",
     "tombstone",
 ]

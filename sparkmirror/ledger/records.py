@@ -14,6 +14,8 @@ key                                             value
 ["release", topic, partition, attempt]          the driver asks the task to close
 ["void", topic, partition, attempt]             the target lost what lies at and above `downstream`
 ["gap", topic, partition, attempt, start]       upstream offsets from `start` on that will not be copied, by somebody's word
+["intent", topic, partition, attempt]           the record lane: what a task is about to append where; see lane.py
+["routed", topic, partition, attempt, start, target topic, target partition]   runs in a partition that is not the copy's own
 ["slot", number, incarnation]                   a slot's sign of life, each second
 ["stop", number, incarnation]                   the driver asks a slot to end
 """
@@ -30,10 +32,13 @@ from sparkmirror.model import TopicPartition
 
 __all__ = [
     "NOBODY",
+    "RECORD_LANE",
     "SEQUENCE_MODULUS",
     "Attempt",
     "Closed",
     "Gap",
+    "Intent",
+    "IntentTarget",
     "LedgerRecord",
     "Life",
     "Open",
@@ -41,6 +46,7 @@ __all__ = [
     "Position",
     "Receipt",
     "Release",
+    "Routed",
     "SlotBeat",
     "SlotStop",
     "Started",
@@ -54,6 +60,7 @@ __all__ = [
 
 SEQUENCE_MODULUS = 1 << 31
 NOBODY = -1  # the slot of an attempt that no slot is given: a move
+RECORD_LANE = -2  # the slot of an attempt whose records pass a transform: tasks of a query write it, each a stretch
 
 
 class Attempt(NamedTuple):
@@ -210,6 +217,44 @@ class Gap:
         return self.until - self.upstream
 
 
+class IntentTarget(NamedTuple):
+    """Where a task is about to append: from which offset on to look for it, its first sequence number there, and the
+    upstream stretches (start, length) whose records it appends, in order."""
+
+    target: TopicPartition
+    downstream: int
+    sequence: int
+    stretches: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """A task of the record lane is about to append what it made of the upstream offsets from `upstream` up to `until`.
+
+    Everything before `upstream` is done. The producer is the task's process; whoever fences it makes sure of its silence.
+    """
+
+    partition: TopicPartition
+    attempt: Attempt
+    upstream: int
+    until: int
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    targets: tuple[IntentTarget, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """Records of a source partition that lie in another partition of the target than its copy."""
+
+    partition: TopicPartition
+    attempt: Attempt
+    target: TopicPartition
+    source_topic_id: str
+    runs: Sequence[Run]
+
+
 @dataclass(frozen=True, slots=True)
 class SlotBeat:
     """A slot lives."""
@@ -229,7 +274,9 @@ class SlotStop:
     incarnation: int
 
 
-LedgerRecord = Owner | Open | Started | Receipt | Closed | State | Release | Void | Gap | SlotBeat | SlotStop
+LedgerRecord = (
+    Owner | Open | Started | Receipt | Closed | State | Release | Void | Gap | Intent | Routed | SlotBeat | SlotStop
+)
 
 Json = Any
 
@@ -238,7 +285,7 @@ def _dump(value: Json) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def tombstone(kind: str, partition: TopicPartition, attempt: Attempt, *more: int) -> tuple[bytes, None]:
+def tombstone(kind: str, partition: TopicPartition, attempt: Attempt, *more: int | str) -> tuple[bytes, None]:
     """The key that removes a record of an old attempt, and no value."""
     return _dump([kind, partition.topic, partition.partition, list(attempt), *more]), None
 
@@ -303,6 +350,16 @@ def _encode_gap(r: Gap) -> tuple[Json, Json]:
     return [*_key("gap", r), r.upstream], value
 
 
+def _encode_intent(r: Intent) -> tuple[Json, Json]:
+    targets = [[*t.target, t.downstream, t.sequence, [n for part in t.stretches for n in part]] for t in r.targets]
+    by = [r.transactional_id, r.producer_id, r.producer_epoch]
+    return _key("intent", r), {"from": r.upstream, "until": r.until, "by": by, "targets": targets}
+
+
+def _encode_routed(r: Routed) -> tuple[Json, Json]:
+    return [*_key("routed", r), r.runs[0].upstream, *r.target], {"source id": r.source_topic_id, "runs": _delta(r.runs)}
+
+
 def _encode_slot(r: SlotBeat) -> tuple[Json, Json]:
     return ["slot", r.slot, r.incarnation], {"beat": r.beat, "process": r.process, "rss": r.resident_bytes}
 
@@ -317,6 +374,8 @@ _ENCODERS: dict[type, Any] = {
     Release: lambda r: (_key("release", r), {}),
     Void: lambda r: (_key("void", r), {"downstream": r.downstream}),
     Gap: _encode_gap,
+    Intent: _encode_intent,
+    Routed: _encode_routed,
     SlotBeat: _encode_slot,
     SlotStop: lambda r: (["stop", r.slot, r.incarnation], {}),
 }
@@ -406,7 +465,7 @@ def _decode_open(k: Json, v: Json) -> Open:
         partition=partition,
         attempt=attempt,
         previous=_attempt(v["previous"]) if v["previous"] is not None else None,
-        slot=_whole(v["slot"], NOBODY),
+        slot=_whole(v["slot"], RECORD_LANE),
         incarnation=_whole(v["incarnation"], NOBODY),
         target_topic=_text(v["target"]),
         producer_id=_whole(v["id"]),
@@ -440,6 +499,33 @@ def _decode_receipt(k: Json, v: Json) -> Receipt:
     )
 
 
+def _decode_intent(k: Json, v: Json) -> Intent:
+    transactional_id, producer_id, epoch = v["by"]
+    return Intent(
+        *_place(k),
+        _whole(v["from"]),
+        _whole(v["until"]),
+        _text(transactional_id),
+        _whole(producer_id),
+        _whole(epoch),
+        tuple(_decode_target(*told) for told in v["targets"]),
+    )
+
+
+def _decode_target(topic: Json, partition: Json, downstream: Json, sequence: Json, flat: Json) -> IntentTarget:
+    stretches = tuple((_whole(flat[at]), _whole(flat[at + 1], 1)) for at in range(0, len(flat), 2))
+    return IntentTarget(TopicPartition(_text(topic), _whole(partition)), _whole(downstream), _whole(sequence), stretches)
+
+
+def _decode_routed(k: Json, v: Json) -> Routed:
+    partition, attempt = _place(k)
+    target = TopicPartition(_text(k[5]), _whole(k[6]))
+    runs = _undelta(v["runs"])
+    if not runs:
+        raise TypeError("no run where at least one must stand")
+    return Routed(partition, attempt, target, _text(v["source id"]), runs)
+
+
 _DECODERS: dict[str, Any] = {
     "owner": _decode_owner,
     "open": _decode_open,
@@ -452,6 +538,8 @@ _DECODERS: dict[str, Any] = {
     "gap": lambda k, v: Gap(
         *_place(k), _whole(k[4]), _whole(v["until"]), _text(v["reason"]), _whole(v["time"]), _text(v["source id"])
     ),
+    "intent": _decode_intent,
+    "routed": _decode_routed,
     "slot": lambda k, v: SlotBeat(_whole(k[1]), _whole(k[2]), _whole(v["beat"]), _text(v["process"]), _whole(v["rss"])),
     "stop": lambda k, v: SlotStop(_whole(k[1]), _whole(k[2])),
 }

@@ -1,5 +1,5 @@
 """Keeps the ledger short: the runs of many old attempts are stated again under the newest, then the old keys are removed;
-and so are runs of records that the source itself has deleted since.
+so are the many small blocks of the record lane's tasks, and runs of records that the source itself has deleted since.
 
 Order matters (O11): the tombstones are written only after the restated runs are acked. A crash in between leaves both,
 which say the same.
@@ -7,18 +7,22 @@ which say the same.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 
-from sparkmirror.ledger.records import Attempt, Gap, Open, Receipt, tombstone
+from sparkmirror.ledger.partition import extend_runs
+from sparkmirror.ledger.records import RECORD_LANE, Attempt, Gap, LedgerRecord, Open, Receipt, Routed, tombstone
 from sparkmirror.ledger.runs import Run
 from sparkmirror.ledger.view import PartitionHistory
 
-__all__ = ["ATTEMPTS_MAX", "outlived", "restate"]
+__all__ = ["ATTEMPTS_MAX", "condense", "outlived", "restate"]
 
 # So many attempts of one partition are kept as they are; restating more seldom would cost more to read at each start.
 ATTEMPTS_MAX = 8
 RUNS_PER_BLOCK = 1000  # these are written once
+# Each batch of a query leaves a block of its own; so many of them are left as they are.
+BLOCKS_MAX = 64
 
 
 def restate(history: PartitionHistory, order: Open) -> tuple[list[Receipt | Gap], list[tuple[bytes, None]]]:
@@ -42,6 +46,51 @@ def restate(history: PartitionHistory, order: Open) -> tuple[list[Receipt | Gap]
     return again, past + [key for attempt in old for key in _keys(history, order, attempt)]
 
 
+def condense(history: PartitionHistory) -> tuple[list[LedgerRecord], list[tuple[bytes, None]]]:
+    """What says the same as the record lane's many blocks in few, and the tombstones to be written once that is acked."""
+    newest = history.newest
+    if newest is None or newest.slot != RECORD_LANE:
+        return [], []
+    again: list[LedgerRecord] = []
+    removed: list[tuple[bytes, None]] = []
+    attempt, partition = newest.attempt, newest.partition
+    small = [at for at in history.block_starts(attempt) if len(history.blocks[attempt, at]) < RUNS_PER_BLOCK]
+    starts, last = small, history.receipts.get(attempt)
+    if last is not None and len(starts) > BLOCKS_MAX:
+        told = [run for start in starts for run in history.blocks[attempt, start]]
+        blocks = _in_blocks(told)
+        if len(blocks) < len(starts):
+            again += [replace(last, runs=tuple(block)) for block in blocks]
+            kept = {block[0].upstream for block in blocks}
+            gone = [start for start in starts if start not in kept]
+            removed += [tombstone("receipt", partition, attempt, start, *final) for start in gone for final in ((), (1,))]
+    for target in {routed.target for routed in history.routed.values()}:
+        here = {place: routed for place, routed in history.routed.items() if routed.target == target}
+        places = sorted(place for place, routed in here.items() if len(routed.runs) < RUNS_PER_BLOCK)
+        if len(places) <= BLOCKS_MAX:
+            continue
+        blocks = _in_blocks(run for place in places if _is_of_life(here[place], newest) for run in here[place].runs)
+        stated = [Routed(partition, attempt, target, newest.source_topic_id, tuple(block)) for block in blocks]
+        again += stated
+        kept_places = {(attempt, routed.runs[0].upstream) for routed in stated}
+        removed += [
+            tombstone("routed", partition, *place, *target) for place in places if place not in kept_places
+        ]
+    return again, removed
+
+
+def _is_of_life(routed: Routed, newest: Open) -> bool:
+    return routed.source_topic_id == newest.source_topic_id
+
+
+def _in_blocks(runs: Iterable[Run]) -> list[list[Run]]:
+    joined: list[Run] = []
+    for run in sorted(set(runs)):
+        if not joined or run.upstream >= joined[-1].upstream + joined[-1].length:  # stated twice, it says the same
+            extend_runs(joined, *run)
+    return [joined[start : start + RUNS_PER_BLOCK] for start in range(0, len(joined), RUNS_PER_BLOCK)]
+
+
 def outlived(history: PartitionHistory, log_start: int) -> list[tuple[bytes, None]]:
     """The tombstones of blocks that lie below the source's log start as a whole; the last one of each attempt is kept."""
     newest = history.newest
@@ -63,7 +112,7 @@ def _receipt(order: Open, runs: list[Run]) -> Receipt:
 
 def _keys(history: PartitionHistory, order: Open, attempt: Attempt) -> list[tuple[bytes, None]]:
     partition = order.partition
-    kinds = ("started", "closed", "state", "release", "void", "open")
+    kinds = ("started", "closed", "state", "release", "void", "intent", "open")
     starts = (*history.block_starts(attempt), -1)
     found = [tombstone("receipt", partition, attempt, start, *final) for start in starts for final in ((), (1,))]
     return found + [tombstone(kind, partition, attempt) for kind in kinds]

@@ -15,12 +15,14 @@ from sparkmirror.ledger.records import (
     Attempt,
     Closed,
     Gap,
+    Intent,
     LedgerRecord,
     Open,
     Owner,
     Position,
     Receipt,
     Release,
+    Routed,
     SlotBeat,
     SlotStop,
     Started,
@@ -50,6 +52,9 @@ class PartitionHistory:
     released: set[Attempt] = field(default_factory=set)
     voids: dict[Attempt, int] = field(default_factory=dict)
     gaps: dict[tuple[Attempt, int], Gap] = field(default_factory=dict)
+    intents: dict[Attempt, Intent] = field(default_factory=dict)
+    # By its first upstream offset: a record goes to one place, so no two of these begin with the same.
+    routed: dict[tuple[Attempt, int], Routed] = field(default_factory=dict)
 
     @property
     def newest(self) -> Open | None:
@@ -137,6 +142,18 @@ class PartitionHistory:
                 if fresh < run.length:
                     yield Run(run.upstream + fresh, run.downstream + fresh, run.length - fresh)
                     end = run.upstream + run.length
+
+    def routed_runs(self) -> dict[TopicPartition, list[Run]]:
+        """The runs that lie elsewhere, in order, by where; of the source topic's present life."""
+        newest, found = self.newest, dict[TopicPartition, list[Run]]()
+        moves = [order for order in self.counted().values() if order.is_move]
+        for routed in sorted(self.routed.values(), key=lambda r: r.runs[0].upstream):
+            if newest is not None and routed.source_topic_id == newest.source_topic_id:
+                # What a later move went back behind is copied again, and the new copy counts.
+                limit = min((m.position.upstream for m in moves if m.attempt > routed.attempt), default=None)
+                cut = (_cut(run, limit, None) for run in routed.runs)
+                found.setdefault(routed.target, []).extend(run for run in cut if run is not None)
+        return {target: runs for target, runs in found.items() if runs}
 
     def block_starts(self, attempt: Attempt) -> list[int]:
         """The upstream offsets at which the blocks of an attempt's runs begin, in order."""
@@ -231,11 +248,12 @@ class LedgerView:
         for kept, name in ((history.opens, "open"), (history.started, "started"), (history.closed, "closed")):
             if kind == name:
                 kept.pop(attempt, None)
-        for more, name in ((history.states, "state"), (history.voids, "void")):
+        for more, name in ((history.states, "state"), (history.voids, "void"), (history.intents, "intent")):
             if kind == name:
                 more.pop(attempt, None)
-        if kind == "gap":
-            history.gaps.pop((attempt, start), None)
+        for placed, name in ((history.gaps, "gap"), (history.routed, "routed")):
+            if kind == name:
+                placed.pop((attempt, start), None)
 
     def apply(self, record: LedgerRecord) -> None:
         """Folds one record in."""
@@ -250,7 +268,9 @@ class LedgerView:
                 self._apply_partition(self.of(record.partition), record)
 
     def _apply_partition(
-        self, history: PartitionHistory, record: Open | Started | Receipt | Closed | State | Release | Void | Gap
+        self,
+        history: PartitionHistory,
+        record: Open | Started | Receipt | Closed | State | Release | Void | Gap | Intent | Routed,
     ) -> None:
         match record:
             case Open():
@@ -271,6 +291,13 @@ class LedgerView:
             case Gap():
                 place = (record.attempt, record.upstream)
                 history.gaps[place] = max(history.gaps.get(place, record), record, key=lambda gap: gap.until)
+            case Intent():
+                history.intents[record.attempt] = record
+            case Routed():
+                place = (record.attempt, record.runs[0].upstream)
+                known_runs = history.routed.get(place)
+                if known_runs is None or len(record.runs) >= len(known_runs.runs):
+                    history.routed[place] = record
 
     def _apply_receipt(self, history: PartitionHistory, record: Receipt) -> None:
         known = history.receipts.get(record.attempt)

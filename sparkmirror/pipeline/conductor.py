@@ -22,11 +22,23 @@ from sparkmirror.errors import (
     SourceOffsetLost,
     SparkmirrorError,
 )
-from sparkmirror.ledger import Attempt, Closed, LedgerRecord, Open, Owner, Receipt, SlotBeat, State, lost_attempts
+from sparkmirror.ledger import (
+    RECORD_LANE,
+    Attempt,
+    Closed,
+    LedgerRecord,
+    Open,
+    Owner,
+    Receipt,
+    SlotBeat,
+    State,
+    lost_attempts,
+)
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.file_watch import FileWatch
 from sparkmirror.pipeline.flow_context import FlowContext, FlowPlace
 from sparkmirror.pipeline.flow_ledger import ensure_compacted_topic, require_compacted
+from sparkmirror.pipeline.lane import RecordLane
 from sparkmirror.pipeline.owning import Interrupted, own, wait_out_lease
 from sparkmirror.pipeline.placing import Placing
 from sparkmirror.pipeline.recorder import Recorder
@@ -34,7 +46,7 @@ from sparkmirror.pipeline.recovering import recover
 from sparkmirror.pipeline.slot_watch import SlotWatch
 from sparkmirror.pipeline.spark import SparkSlots
 from sparkmirror.pipeline.status import Discovery, FlowStatus
-from sparkmirror.pipeline.trimming import trim_map
+from sparkmirror.pipeline.trimming import condense_map, trim_map
 
 __all__ = ["Conductor"]
 
@@ -48,6 +60,7 @@ ENDS_PER_S = 400  # asking for the ends of 2 000 partitions takes 30 ms of CPU
 MOVES_S = 5.0
 STRAYS_S = 5.0
 TRIM_S = 60.0
+CONDENSE_S = 15.0
 SILENT_RETRY_S = 2.0
 FILE_S = 5.0
 OPEN_S = 5.0
@@ -82,6 +95,7 @@ class Conductor:
         self._context = FlowContext.of(self._flow, self._place, self.status)
         self._slots = SlotWatch(self._context, self._spark)
         self._placing = Placing(self._context, self._slots, self._discover)
+        self._lane = RecordLane(self._context, self._spark, self._placing)
         self._lost: set[TopicPartition] = set()
         self._gapped: set[TopicPartition] = set()
         self._counted: dict[Attempt, tuple[int, int]] = {}
@@ -165,7 +179,10 @@ class Conductor:
     def _recover_first(self) -> None:
         """Ends what the last owner left open."""
         lost = lost_attempts(self._context.ledger.view)
-        self._lost |= recover(self._context, self._recorder, lost, self._take, self._outlast, raise_epoch=False)
+        as_records = [order for order in lost if order.slot == RECORD_LANE and order.partition.topic in self._context.topics]
+        self._lane.recover_first(self._recorder, self._take, as_records)
+        rest = [order for order in lost if order.slot != RECORD_LANE]
+        self._lost |= recover(self._context, self._recorder, rest, self._take, self._outlast, raise_epoch=False)
 
     def _outlast(self, orders: list[Open]) -> None:
         """Our fence does not reach slots that write under another producer id (it expired, F51): their lease must end."""
@@ -212,6 +229,7 @@ class Conductor:
     def _turn(self) -> None:
         try:
             self._noting("slots", self._look_after_slots)
+            self._noting("record lane", lambda: self._lane.tend(self._recorder, self._take))
             self._noting("beat", lambda: self._excusing(self._context.beat))
             self._run_due()
             if self.status.state == "waiting" and not self._silent:
@@ -259,6 +277,7 @@ class Conductor:
         self._every("ends", max(ENDS_S, len(self.status.partitions) / ENDS_PER_S), self._placing.look_at_ends)
         self._every("moves", MOVES_S, self._placing.move)
         self._every("map", TRIM_S, lambda: trim_map(context))
+        self._every("blocks", CONDENSE_S, lambda: condense_map(context))
         self._every("strays", STRAYS_S, self._tell_strays)
         self._every("file", FILE_S, self._look_at_file)
         interval = context.flow.refresh_topics_interval_seconds
@@ -305,7 +324,7 @@ class Conductor:
             context = self._context
             lost, self._lost = self._lost, set()
             try:
-                orders = lost_attempts(context.ledger.view, lost)
+                orders = [o for o in lost_attempts(context.ledger.view, lost) if o.slot != RECORD_LANE]
                 self._lost |= recover(context, self._recorder, orders, self._take, self._outlast, raise_epoch=True)
             except Interrupted:
                 return  # whoever comes next recovers them
@@ -357,7 +376,9 @@ class Conductor:
         status = self.status.partitions[receipt.partition]
         status.next_upstream = max(status.next_upstream, receipt.position.upstream)
         status.source_end = max(status.source_end, receipt.source_end)
-        before = self._counted.get(receipt.attempt, (0, 0))
+        # A slot counts from its open on; a task of the record lane knows only its own.
+        is_lane = self._context.placed[receipt.partition].slot == RECORD_LANE
+        before = (0, 0) if is_lane else self._counted.get(receipt.attempt, (0, 0))
         status.records += receipt.records - before[0]
         status.record_bytes += receipt.record_bytes - before[1]
         self._counted[receipt.attempt] = (receipt.records, receipt.record_bytes)
@@ -402,6 +423,7 @@ class Conductor:
         self.status.state = "stopping"
         self._stop.set()
         self._slots.ask_to_stop()
+        self._lane.finish(self._recorder, self._take)
         deadline = time.monotonic() + DRAIN_S
         while self._slots.alive and time.monotonic() < deadline:
             for record in context.ledger.poll(POLL_MS):

@@ -16,6 +16,7 @@ from sparkmirror.pipeline.flow_ledger import FlowLedger
 from sparkmirror.pipeline.remedies import Remedies
 from sparkmirror.pipeline.status import FlowStatus, MirroredTopic, PartitionStatus
 from sparkmirror.pipeline.takeover import BlockingFinder
+from sparkmirror.pipeline.topic_transforms import TopicTransforms
 from sparkmirror.topology import name_filter
 
 __all__ = ["FlowContext", "FlowPlace"]
@@ -50,6 +51,7 @@ class FlowContext:
     target: ClusterClient
     ledger: FlowLedger
     finder: BlockingFinder
+    transforms: TopicTransforms
     ownership: Ownership | None = None
     topics: dict[str, MirroredTopic] = field(default_factory=dict)
     placed: dict[TopicPartition, Open] = field(default_factory=dict)
@@ -64,7 +66,8 @@ class FlowContext:
         """A flow that has not talked to anybody yet."""
         source, target = ClusterClient(flow.source), ClusterClient(flow.target)
         ledger = FlowLedger(target, place.ledger_topic)
-        return cls(flow, place, status, source, target, ledger, BlockingFinder(source, target, time.sleep))
+        finder = BlockingFinder(source, target, time.sleep)
+        return cls(flow, place, status, source, target, ledger, finder, TopicTransforms(flow))
 
     @property
     def read_committed(self) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from sparkmirror import faults
 from sparkmirror.clusters import EARLIEST, LATEST, ClusterClient, list_offsets
-from sparkmirror.ledger import Move, Open, Ready, Release, Standing, restate, skip
+from sparkmirror.ledger import NOBODY, RECORD_LANE, Move, Open, Ready, Receipt, Release, Standing, restate, skip
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.assignment import assign, worthwhile_move
 from sparkmirror.pipeline.flow_context import FlowContext
@@ -64,7 +64,7 @@ class Placing:
         context = self._context
         for partition, order in context.placed.items():
             topic = context.topics.get(partition.topic)
-            if topic is None or order.life == (topic.source_topic_id, topic.target_topic_id):
+            if topic is None or order.slot == RECORD_LANE or order.life == (topic.source_topic_id, topic.target_topic_id):
                 continue
             is_over = partition in context.stopped or context.ledger.view.of(partition).is_closed
             if not is_over and not self._is_same_life(partition):
@@ -92,23 +92,47 @@ class Placing:
         due = {p: ready for p, ready in points.items() if not self._is_finished(p, ready, ends.get(p, -1))}
         if not due:
             return
-        self._slots.start()
-        if not self._slots.alive:
-            return  # an open must name a life of a slot that will read it
-        behind = {p: self._bytes(p, ends.get(p, 0) - ready.position.upstream) for p, ready in due.items()}
-        chosen = assign(behind, self._loads())
-        orders = [self._order(p, ready, self._moving.pop(p, chosen.get(p, 0))) for p, ready in due.items()]
+        as_records = {p: ready for p, ready in due.items() if context.transforms.of(p.topic)}
+        orders = [self._order(p, ready, RECORD_LANE) for p, ready in as_records.items()]
+        orders += self._slot_orders({p: ready for p, ready in due.items() if p not in as_records}, ends)
+        if not orders:
+            return
         restated = [restate(context.ledger.view.of(order.partition), order) for order in orders]
-        context.ledger.append([*orders, *(receipt for receipts, _ in restated for receipt in receipts)])
+        kept = [receipt for order in orders for receipt in self._landed_before(order)]
+        context.ledger.append([*orders, *(receipt for receipts, _ in restated for receipt in receipts), *kept])
         if faults.ARMED:
             faults.point("attempt.opened")
         context.ledger.remove([key for _, tombstones in restated for key in tombstones])
+        for receipt in kept:
+            context.ledger.view.apply(receipt)
         for order in orders:
             context.ledger.view.apply(order)
             context.placed[order.partition] = order
             context.ready.pop(order.partition, None)
             status = context.status.partitions[order.partition]
-            status.slot, status.state, status.reason = order.slot, "opening", ""
+            status.slot = order.slot if order.slot != RECORD_LANE else None
+            status.state, status.reason = "opening", ""
+
+    def _slot_orders(self, due: Mapping[TopicPartition, Ready], ends: Mapping[TopicPartition, int]) -> list[Open]:
+        """Orders to slots; none while no slot lives: an open must name a life of a slot that will read it."""
+        if due:
+            self._slots.start()
+        if not due or not self._slots.alive:
+            return []
+        behind = {p: self._bytes(p, ends.get(p, 0) - ready.position.upstream) for p, ready in due.items()}
+        chosen = assign(behind, self._loads())
+        return [self._order(p, ready, self._moving.pop(p, chosen.get(p, 0))) for p, ready in due.items()]
+
+    def _landed_before(self, order: Open) -> list[Receipt]:
+        """What lies behind the new attempt's beginning already: records of one stretch land in several places, not at once.
+
+        They would not count for an attempt that begins before them, so it states them as its own.
+        """
+        start = order.position.upstream
+        if order.slot != RECORD_LANE:
+            return []
+        runs = [run for run in self._context.ledger.view.of(order.partition).runs() if run.upstream >= start]
+        return [Receipt(order.partition, order.attempt, order.position, -1, 0, 0, tuple(runs))] if runs else []
 
     def _is_finished(self, partition: TopicPartition, ready: Ready, end: int) -> bool:
         """Whether there is nothing to copy up to the end that was seen at the start (`--once`)."""
@@ -163,10 +187,25 @@ class Placing:
 
     def _order(self, partition: TopicPartition, ready: Ready, slot: int) -> Open:
         until = self._until.get(partition) if self._until is not None else None
-        incarnation = self._slots.incarnation(slot)
+        incarnation = self._slots.incarnation(slot) if slot != RECORD_LANE else NOBODY
         return self._context.order(partition, ready, slot=slot, incarnation=incarnation, until=until)
 
     # --- gaps --------------------------------------------------------------------------------------------------
+
+    def pass_over(self, partition: TopicPartition, offset: int, why: str) -> Move | None:
+        """Goes on behind a record that cannot be copied, with it as a named gap; the last attempt is closed."""
+        context = self._context
+        context.ready.pop(partition, None)
+        ready, newest = self._known(partition), context.ledger.view.of(partition).newest
+        if ready is None or newest is None or not self._is_same_life(partition):
+            return None
+        at = ready.position
+        standing = Standing(partition, at, newest.life, newest.life, 0, offset + 1, at.downstream)
+        move = skip(standing, offset + 1)
+        if move is not None:
+            context.move([move], why)
+        self.reopen(partition)
+        return move
 
     def pass_gap(self, partition: TopicPartition) -> Move | None:
         """Goes on at the source's log start, with what lies before it as a named gap; the last attempt is closed."""
@@ -226,7 +265,9 @@ class Placing:
         """Asks one partition to close, so that it can go on in an idler slot."""
         context = self._context
         copying = {
-            p: order.slot for p, order in context.placed.items() if context.status.partitions[p].state == "copying"
+            p: order.slot
+            for p, order in context.placed.items()
+            if order.slot != RECORD_LANE and context.status.partitions[p].state == "copying"
         }
         behind = {p: self._bytes(p, context.status.partitions[p].lag) for p in copying}
         move = worthwhile_move(behind, copying, self._slots.alive)

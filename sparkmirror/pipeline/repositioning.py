@@ -9,10 +9,11 @@ from contextlib import suppress
 from sparkmirror.clusters import EARLIEST, LATEST, ClusterClient, fence, list_offsets
 from sparkmirror.config import FlowSettings
 from sparkmirror.errors import ClusterError, MoveRefused
-from sparkmirror.ledger import LedgerRecord, Life, Move, Open, Standing, decode_key, lost_attempts
+from sparkmirror.ledger import RECORD_LANE, LedgerRecord, Life, Move, Open, Standing, decode_key, lost_attempts
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.flow_context import FlowContext, FlowPlace
 from sparkmirror.pipeline.flow_ledger import ensure_compacted_topic
+from sparkmirror.pipeline.lane.recovering import raise_lane_epoch, recover_lane
 from sparkmirror.pipeline.owning import own, wait_out_lease
 from sparkmirror.pipeline.recorder import Recorder
 from sparkmirror.pipeline.recovering import recover
@@ -82,11 +83,16 @@ class Repositioning:
             if any(order.producer_id != context.owned.owner.producer_id for order in orders):
                 wait_out_lease(context, self._stop)
 
-        left = recover(context, self._recorder, lost, lambda _: None, outlast, raise_epoch=False, accepted=accepted)
+        as_records = [order for order in lost if order.slot == RECORD_LANE]
+        if as_records:
+            raise_lane_epoch(context)
+            recover_lane(context, self._recorder, as_records, lambda _: None)
+        rest = [order for order in lost if order.slot != RECORD_LANE]
+        left = recover(context, self._recorder, rest, lambda _: None, outlast, raise_epoch=False, accepted=accepted)
         if left:
             raise MoveRefused(f"{min(left)}: nobody leads its copy on {context.target.alias}, so it cannot be fenced")
         # Attempts at topics that are no more were not looked at. Whoever made them must not write to what is there now.
-        past = [o for o in lost if o.life != _life(context.topics[o.partition.topic])]
+        past = [o for o in rest if o.life != _life(context.topics[o.partition.topic])]
         fence(
             context.target,
             context.transactional_id,

@@ -43,6 +43,16 @@ LOCAL_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.python.daemon.module": "sparkmirror.worker_daemon",
 }
+# Records that pass a transform pass the JVM too: it needs room for them, and its optimising compiler is worth its start.
+LANE_SETTINGS = {
+    "spark.driver.memory": "1g",
+    JVM_OPTIONS: "-XX:+UseSerialGC -Xshare:auto",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.streaming.pollingDelay": "50ms",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+}
 STOP_S = 20.0
 LOG_TAIL_BYTES = 4096
 
@@ -50,8 +60,11 @@ LOG_TAIL_BYTES = 4096
 class SparkSlots:
     """Starts Spark in the background and runs slots on it."""
 
-    def __init__(self, *, master: str, conf: Mapping[str, str], slots: int, jvm_option: str | None = None) -> None:
+    def __init__(
+        self, *, master: str, conf: Mapping[str, str], slots: int, lanes: int = 0, jvm_option: str | None = None
+    ) -> None:
         self._master = master
+        self._lanes = lanes
         self._jvm_option = archive_option() if jvm_option is None else jvm_option
         self._conf = dict(conf)
         self._slots = slots
@@ -76,9 +89,12 @@ class SparkSlots:
         master = self._conf.pop("spark.master", self._master)
         if master in ("local", "local[*]"):
             # Slots wait on the network more than they compute: as many threads as slots, and one for short jobs.
-            master = f"local[{max(self._slots + 1, os.cpu_count() or 1)}]"
+            cores = os.cpu_count() or 1
+            master = f"local[{max(self._slots + 1, cores) + self._lanes * cores}]"
         if master.startswith("local"):
             settings |= LOCAL_SETTINGS
+            if self._lanes:
+                settings |= LANE_SETTINGS
             settings[JVM_OPTIONS] += f" {self._jvm_option}"
         if "spark.remote" in self._conf or self._conf.get("spark.api.mode", "classic") != "classic":
             raise EnvironmentUnfit(

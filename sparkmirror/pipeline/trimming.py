@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sparkmirror.clusters import EARLIEST, list_offsets
-from sparkmirror.ledger import outlived
+from sparkmirror.ledger import RECORD_LANE, condense, outlived
 from sparkmirror.pipeline.flow_context import FlowContext
 
-__all__ = ["trim_map"]
+__all__ = ["condense_map", "trim_map"]
 
 
 def trim_map(context: FlowContext) -> None:
@@ -19,3 +19,15 @@ def trim_map(context: FlowContext) -> None:
     starts = list_offsets(context.source, led, timestamp=EARLIEST)
     histories = context.ledger.view.partitions
     context.ledger.remove([key for p, (start, _) in starts.items() for key in outlived(histories[p], start)])
+
+
+def condense_map(context: FlowContext) -> None:
+    """Says what the record lane's batches said one by one in few words; only after that is acked, they are removed."""
+    for partition, order in context.placed.items():
+        if order.slot != RECORD_LANE:
+            continue
+        again, removed = condense(context.ledger.view.of(partition))
+        context.ledger.append(again)
+        for record in again:
+            context.ledger.view.apply(record)
+        context.ledger.remove(removed)

@@ -29,6 +29,7 @@ def test_a_connector_key_that_kafka_does_not_have_is_marked_as_ours():
     alone = (set(CONNECTOR_KEYS) | set(FLOW_KEYS)) - theirs - {"use.defaults.from"}
     assert alone == {name for name, key in ALL.items() if key.ours and name not in SECURITY_KEYS}
     assert alone == {
+        "errors.deadletterqueue.topic.name",
         "lag.group.enabled",
         "on.source.gap",
         "on.source.gap.skip.topics",

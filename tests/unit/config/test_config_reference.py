@@ -58,9 +58,8 @@ def test_key_that_nothing_asks_for_is_said_to_have_no_effect():
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("errors.tolerance = all", "no record is ever skipped"),
         ("errors.retry.timeout = -1", "tried until it succeeds"),
-        ("errors.log.enable = true", "no record is ever skipped"),
+        ("errors.log.enable = true", "no record is ever skipped in silence"),
         ("consumer.poll.timeout.ms = 5", "fetch.max.wait.ms"),
         ("admin.timeout.ms = 5", "limits of their own"),
         ("B.offset.flush.interval.ms = 10000", "positions are recorded every 5 s"),

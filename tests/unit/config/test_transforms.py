@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from sparkmirror.config import TransformSettings, parse
-from sparkmirror.control import Mirror, RunOptions, make_plan
 from sparkmirror.errors import ConfigInvalid
 
 BASE = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
@@ -46,11 +45,3 @@ def test_transforms_are_read_in_their_order() -> None:
 )
 def test_a_mistake_is_told(text: str, told: str) -> None:
     assert told in "\n".join(problems(text))
-
-
-def test_a_run_and_its_plan_refuse_what_would_not_be_done() -> None:
-    """Or records would cross a border as they are."""
-    settings = parse(BASE + "A->B.transform.pii.topics = people\nA->B.transform.pii.sql = select 1\n", "mm2.properties")
-    for action in (lambda: Mirror(settings, RunOptions()), lambda: make_plan(settings)):
-        with pytest.raises(ConfigInvalid, match=r"A->B\.transform\.pii: expected none: `run` copies records as they are"):
-            action()

@@ -10,12 +10,15 @@ from sparkmirror.ledger import (
     Attempt,
     Closed,
     Gap,
+    Intent,
+    IntentTarget,
     LedgerView,
     Open,
     Owner,
     Position,
     Receipt,
     Release,
+    Routed,
     Run,
     SlotBeat,
     SlotStop,
@@ -69,6 +72,27 @@ RECORDS = {
     Release: st.builds(Release, partitions, attempts),
     Void: st.builds(Void, partitions, attempts, offsets),
     Gap: st.builds(Gap, partitions, attempts, offsets, offsets, texts, offsets, texts),
+    Intent: st.builds(
+        Intent,
+        partitions,
+        attempts,
+        offsets,
+        offsets,
+        texts,
+        offsets,
+        small,
+        st.lists(
+            st.builds(
+                IntentTarget,
+                partitions,
+                offsets,
+                small,
+                st.lists(st.tuples(offsets, st.integers(1, 10**6)), max_size=3).map(tuple),
+            ),
+            max_size=3,
+        ).map(tuple),
+    ),
+    Routed: st.builds(Routed, partitions, attempts, partitions, texts, runs.filter(len)),
     SlotBeat: st.builds(SlotBeat, small, small, small, texts, offsets),
     SlotStop: st.builds(SlotStop, small, small),
 }
@@ -100,6 +124,8 @@ def _identity(record: object) -> object:
             return record.partition, record.attempt, start, record.is_final
         case Gap():
             return record.partition, record.attempt, record.upstream
+        case Routed():
+            return record.partition, record.attempt, record.runs[0].upstream, record.target
         case _:
             return record.partition, record.attempt
 
@@ -141,7 +167,7 @@ def test_a_damaged_record_is_a_value_error(key: bytes, value: bytes) -> None:
         decode(key, value)
 
 
-@given(st.sampled_from(["receipt", "gap"]), partitions, attempts, offsets)
+@given(st.sampled_from(["receipt", "gap", "routed"]), partitions, attempts, offsets)
 def test_a_tombstone_names_what_it_removes(kind: str, partition: TopicPartition, attempt: Attempt, start: int) -> None:
     key, value = tombstone(kind, partition, attempt, start)
     assert value is None

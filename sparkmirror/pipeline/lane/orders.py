@@ -1,0 +1,196 @@
+"""What the driver tells the tasks of a record lane, in texts only: secrets stay in the file that they are read from."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from sparkmirror.config import FlowSettings, TransformSettings, load
+from sparkmirror.errors import ConfigError
+from sparkmirror.ledger import Attempt
+from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.pipeline.records.options import ClusterOptions
+
+__all__ = [
+    "Culprit",
+    "LaneEntry",
+    "LaneOrder",
+    "Suspect",
+    "flow_of",
+    "read_entries",
+    "reason_of",
+    "take_slip",
+    "write_entries",
+    "write_slip",
+]
+
+
+@dataclass(frozen=True)
+class LaneOrder:
+    """One query: whose records it changes, and the epoch that says whether it is still the lane's newest.
+
+    `group` numbers the topics that pass the same transforms, each a branch of the query; −1 is the writer, for all of them.
+    """
+
+    config_path: str
+    config_digest: str
+    source: str
+    target: str
+    ledger_topic: str
+    folder: str
+    name: str
+    lane_id: str
+    producer_id: int
+    producer_epoch: int
+    names_are_final: bool = False
+    group: int = -1
+
+    def text(self) -> str:
+        """As the option of a data source."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of(cls, text: str) -> LaneOrder:
+        """The same back."""
+        return cls(**json.loads(text))
+
+    def cluster(self, alias: str) -> ClusterOptions:
+        """How tasks reach a cluster."""
+        return ClusterOptions((("config", self.config_path), ("cluster", alias)))
+
+
+@dataclass(frozen=True)
+class LaneEntry:
+    """One source partition of the lane: from where on, under which attempt, and where its copy lies."""
+
+    topic: str
+    partition: int
+    attempt: Attempt
+    start: int
+    until: int | None
+    remote: str
+    partitions: int
+    source_topic_id: str
+    done: tuple[tuple[int, int], ...] = ()  # stretches from `start` on that landed in an attempt before
+    group: int = 0
+    end: int = -1  # of one batch
+
+    @property
+    def place(self) -> TopicPartition:
+        """The source partition."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def home(self) -> TopicPartition:
+        """Where its records go unless a transform names another place."""
+        return TopicPartition(self.remote, self.partition)
+
+    def text(self) -> str:
+        """As a line of a file."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of(cls, text: str) -> LaneEntry:
+        """The same back."""
+        told = json.loads(text)
+        told["attempt"] = Attempt(*told["attempt"])
+        told["done"] = tuple((start, length) for start, length in told["done"])
+        return cls(**told)
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A range in which the query may have failed, and how many partitions its topic has."""
+
+    partition: TopicPartition
+    partitions: int
+    start: int
+    end: int
+    transforms: tuple[TransformSettings, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """The first record of its partition that the transforms cannot handle, and what they say of it."""
+
+    partition: TopicPartition
+    offset: int
+    reason: str
+
+
+@functools.lru_cache(maxsize=8)
+def flow_of(order: LaneOrder) -> FlowSettings:
+    """The flow, read where it is used; a file that was changed since the start is refused."""
+    settings = load(order.config_path)
+    if settings.digest != order.config_digest:
+        raise ConfigError(f"{order.config_path} changed since the flow was started", hint="start it again")
+    return settings.flow(FlowName(order.source, order.target))
+
+
+# --- the list of partitions: written by the driver, read by Spark's planner on the same machine ----------------------
+
+
+def write_entries(folder: str, entries: Iterable[LaneEntry], *, is_ending: bool) -> None:
+    """Says which partitions take part; with `is_ending` no batch begins any more."""
+    path = Path(folder, "partitions")
+    lines = ["ending" if is_ending else "going on", *(entry.text() for entry in entries)]
+    new = path.with_suffix(".new")
+    new.write_text("\n".join(lines), encoding="utf-8")
+    new.replace(path)
+
+
+def read_entries(folder: str) -> tuple[dict[TopicPartition, LaneEntry], bool]:
+    """The partitions, and whether no batch may begin any more."""
+    first, *lines = Path(folder, "partitions").read_text(encoding="utf-8").split("\n")
+    entries = [LaneEntry.of(line) for line in lines if line]
+    return {entry.place: entry for entry in entries}, first == "ending"
+
+
+# --- slips: a task's reader tells its writer, in another process of the same task, what the rows are of --------------
+
+
+def write_slip(order: LaneOrder, task: int, entry: LaneEntry) -> None:
+    """Before the first row."""
+    folder = _slips(order)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    path = folder / str(task)
+    path.with_suffix(".new").write_text(entry.text(), encoding="utf-8")
+    path.with_suffix(".new").replace(path)
+
+
+def take_slip(order: LaneOrder, task: int) -> LaneEntry | None:
+    """After the first row, or after none came; none if the task reads nothing."""
+    path = _slips(order) / str(task)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    path.unlink()
+    return LaneEntry.of(text)
+
+
+def _slips(order: LaneOrder) -> Path:
+    return Path(tempfile.gettempdir(), f"sparkmirror-{order.name}-{os.getuid()}")
+
+
+# --- what Spark says ------------------------------------------------------------------------------------------------
+
+
+def reason_of(error: Exception) -> str:
+    """The line of Spark's long word that says what happened: the last of a Python traceback, else its own error."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith(("at ", "JVM", "File ", "Traceback", "=="))]
+    return _named(told) or type(error).__name__
+
+
+def _named(lines: Sequence[str]) -> str:
+    heads = [(line.partition(":")[0], line) for line in lines]
+    python = [line for head, line in heads if head.endswith(("Error", "Exception")) and " " not in head]
+    spark = [line for line in lines if line.startswith("[")]
+    found = python[-1:] or spark[:1] or list(lines[-1:])
+    return found[0][:400] if found else ""

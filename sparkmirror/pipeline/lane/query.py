@@ -1,0 +1,135 @@
+"""One run of a flow's Structured Streaming query, on a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from sparkmirror.config import FlowSettings, TransformSettings
+from sparkmirror.errors import SparkmirrorError
+from sparkmirror.pipeline.lane.orders import Culprit, LaneEntry, LaneOrder, Suspect, reason_of, write_entries
+from sparkmirror.pipeline.spark import SparkSlots
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["LaneQuery"]
+
+WATCH_S = 0.2
+STOP_S = 15.0
+
+
+class LaneQuery:
+    """From its start to its end; `ended` is told why, with nothing if it was asked to.
+
+    With `suspects` it first looks for records that the transforms cannot handle, and ends at once if there are some.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSlots,
+        flow: FlowSettings,
+        order: LaneOrder,
+        groups: Sequence[tuple[TransformSettings, ...]],
+        suspects: Sequence[Suspect],
+        ended: Callable[[LaneQuery, str], None],
+    ) -> None:
+        self.order = order
+        self.groups = tuple(groups)
+        self.refusal: SparkmirrorError | None = None
+        self.culprits: list[Culprit] = []
+        self.has_failed_in_spark = False
+        self.is_started = False
+        self._suspects = suspects
+        self._spark, self._flow, self._ended = spark, flow, ended
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"{flow.name} records", daemon=True)
+
+    def start(self, entries: Sequence[LaneEntry]) -> None:
+        """Begins with these partitions."""
+        write_entries(self.order.folder, entries, is_ending=False)
+        self._thread.start()
+
+    def list(self, entries: Sequence[LaneEntry], *, is_ending: bool = False) -> None:
+        """The partitions that take part from the next batch on."""
+        write_entries(self.order.folder, entries, is_ending=is_ending)
+
+    def stop(self) -> None:
+        """Ends after the batch that is under way, if that ends soon; the entries must have been listed as ending."""
+        self._stop.set()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        outcome = ""
+        try:
+            self._run_query()
+        except SparkmirrorError as error:
+            self.refusal, outcome = error, str(error)
+        except Exception as error:  # noqa: BLE001  border to Spark: a query that failed is begun anew
+            outcome, self.has_failed_in_spark = reason_of(error), True
+        finally:
+            self._ended(self, outcome)
+            shutil.rmtree(self.order.folder, ignore_errors=True)
+
+    def _run_query(self) -> None:
+        from pyspark.sql import SparkSession
+
+        from sparkmirror.pipeline.lane.blame import find_culprit
+        from sparkmirror.pipeline.lane.source import FORMAT, LaneSource
+        from sparkmirror.pipeline.records.registering import register
+
+        logging.getLogger("SQLQueryContextLogger").disabled = True  # Spark's second, longer word about a mistake
+        session = SparkSession(self._spark.wait())
+        register(session)
+        session.dataSource.register(LaneSource)
+        if self._suspects:
+            found = (find_culprit(session, self._flow, self.order.config_path, suspect) for suspect in self._suspects)
+            self.culprits = [culprit for culprit in found if culprit is not None]
+            if self.culprits:
+                return
+        rows = self._rows(session, FORMAT)
+        checkpoint = tempfile.mkdtemp(prefix="checkpoint-", dir=self.order.folder)
+        writing = rows.writeStream.format(FORMAT).queryName(self.order.name).option("checkpointLocation", checkpoint)
+        query = writing.option("order", self.order.text()).start()
+        self.is_started = True
+        try:
+            while not self._stop.is_set():
+                if query.awaitTermination(WATCH_S):  # raises what ended it
+                    return
+            waiting = threading.Thread(target=query.processAllAvailable, name="draining", daemon=True)
+            waiting.start()
+            waiting.join(STOP_S)
+        finally:
+            query.stop()
+
+    def _rows(self, session: SparkSession, source: str) -> DataFrame:
+        """A branch for each group of topics that pass the same transforms; each partition is read by one of them."""
+        from sparkmirror.pipeline.records.transforming import transformed
+
+        flow, branches = self._flow, []
+        for number, transforms in enumerate(self.groups):
+            order = replace(self.order, group=number)
+            rows = session.readStream.format(source).option("order", order.text()).load()
+            where = f"{self.order.config_path}: {flow.name}"
+            branches.append(transformed(session, rows, transforms, where=where, folder=flow.folder))
+        return reduce(lambda left, right: left.unionByName(right), (_shaped(branch) for branch in branches))
+
+
+def _shaped(rows: DataFrame) -> DataFrame:
+    """Columns of the same types in every branch."""
+    from pyspark.sql import functions as f
+
+    kinds = {"topic": "string", "partition": "int", "offset": "bigint", "key": "binary", "value": "binary"}
+    return rows.select(
+        *(f.col(name).cast(kind).alias(name) for name, kind in kinds.items()), f.col("timestamp"), f.col("headers")
+    )

@@ -1,0 +1,137 @@
+"""The record lane's source: the partitions that the driver lists, each from where the ledger says."""
+
+from __future__ import annotations
+
+import bisect
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
+
+from sparkmirror.clusters import LATEST, list_offsets
+from sparkmirror.errors import ReplicationError
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.lane.orders import LaneEntry, LaneOrder, flow_of, read_entries, write_slip
+from sparkmirror.pipeline.lane.telling import stop_partition
+from sparkmirror.pipeline.records.connections import client_of
+from sparkmirror.pipeline.records.planning import Offsets, admit, bytes_per_offset
+from sparkmirror.pipeline.records.reader import Range, read, read_rows_of, written
+
+if TYPE_CHECKING:
+    from sparkmirror.clusters import ClusterClient
+
+__all__ = ["LaneReader"]
+
+# Of one batch, all partitions together: large enough that Spark's work for a batch does not count, small enough that what
+# is lost by a crash is made again in a second.
+BATCH_BYTES_MAX = 48 << 20
+WEIGHTS_S = 60.0
+
+
+@dataclass
+class LaneRange(InputPartition):
+    """What one task reads."""
+
+    entry: LaneEntry
+
+
+class LaneReader(DataSourceStreamReader):
+    """One branch of the query. Spark's own record of offsets counts for nothing: a new query starts by the ledger."""
+
+    def __init__(self, order: LaneOrder) -> None:
+        self._order = order
+        self._weights: dict[TopicPartition, float] = {}
+        self._weighed_at = -WEIGHTS_S
+
+    # --- on the driver -------------------------------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where the first batch starts."""
+        return written({place: entry.start for place, entry in self._entries()[0].items()})
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """`latestOffset` sets its own."""
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """How far the next batch goes."""
+        at = read(start)
+        entries, is_ending = self._entries()
+        if is_ending or not entries:
+            return start
+        client = self._source()
+        committed = flow_of(self._order).consumer.get("isolation.level") == "read_committed"
+        at |= {place: entry.start for place, entry in entries.items() if place not in at}
+        found = list_offsets(client, list(entries), timestamp=LATEST, read_committed=committed)
+        ends = {place: max(_bounded(entries[place], offset), at[place]) for place, (offset, _) in found.items()}
+        return written(at | admit(at, ends, BATCH_BYTES_MAX, self._weighed(client, at, ends)))
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """One range for each partition that has something to read."""
+        starts, ends = read(start), read(end)
+        entries, _ = self._entries()
+        ranges = []
+        for place in sorted(ends):
+            entry = entries.get(place)
+            if entry is not None and starts.get(place, entry.start) < ends[place]:
+                ranges.append(LaneRange(replace(entry, start=starts.get(place, entry.start), end=ends[place])))
+        return ranges
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """The ledger knows."""
+
+    def _entries(self) -> tuple[dict[TopicPartition, LaneEntry], bool]:
+        entries, is_ending = read_entries(self._order.folder)
+        return {place: entry for place, entry in entries.items() if entry.group == self._order.group}, is_ending
+
+    def _source(self) -> ClusterClient:
+        return client_of(self._order.cluster(self._order.source))
+
+    def _weighed(self, client: ClusterClient, at: Offsets, ends: Offsets) -> Mapping[TopicPartition, float]:
+        now = time.monotonic()
+        if now - self._weighed_at > WEIGHTS_S:
+            self._weights, self._weighed_at = {}, now
+        for place, end in ends.items():
+            if place not in self._weights and at[place] < end:
+                self._weights[place] = bytes_per_offset(client, place, at[place])
+        return self._weights
+
+    # --- in a task -----------------------------------------------------------------------------------------------
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one range, without those that landed before; without any range, Spark asks once for none."""
+        if not isinstance(partition, LaneRange):
+            return
+        order, entry, context = self._order, partition.entry, TaskContext.get()
+        assert context is not None
+        write_slip(order, context.taskAttemptId(), entry)
+        committed = flow_of(order).consumer.get("isolation.level") == "read_committed"
+        wanted = Range(entry.topic, entry.partition, entry.start, entry.end)
+        try:
+            for batch in read_rows_of(self._source(), wanted, read_committed=committed, fail_on_loss=True):
+                left = _without(batch, entry.done) if entry.done else batch
+                if left.num_rows:
+                    yield left
+        except ReplicationError as error:
+            stop_partition(order, entry, error)
+            raise
+
+
+def _bounded(entry: LaneEntry, end: int) -> int:
+    return end if entry.until is None else min(end, entry.until)
+
+
+def _without(batch: pa.RecordBatch, done: Sequence[tuple[int, int]]) -> pa.RecordBatch:
+    """The rows whose offsets lie in none of the stretches."""
+    starts = [start for start, _ in done]
+
+    def is_new(offset: int) -> bool:
+        at = bisect.bisect_right(starts, offset) - 1
+        return at < 0 or offset >= starts[at] + done[at][1]
+
+    return batch.filter(pa.array([is_new(offset) for offset in batch.column(2).to_pylist()], pa.bool_()))

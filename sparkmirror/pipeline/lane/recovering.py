@@ -1,0 +1,182 @@
+"""How the driver ends attempts of the record lane: who wrote is fenced, and the settled logs say what landed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from sparkmirror.clusters import (
+    describe_flow_request,
+    fence,
+    flow_producer,
+    partition_ends,
+    raise_producer_epoch,
+    read_raw,
+)
+from sparkmirror.errors import FlowOwnedByAnother, ReplicationError, TargetTopicRecreated
+from sparkmirror.ledger import (
+    Closed,
+    Intent,
+    LandedBatch,
+    LedgerRecord,
+    Open,
+    Position,
+    Ready,
+    Receipt,
+    Routed,
+    State,
+    landed,
+)
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.flow_context import FlowContext
+from sparkmirror.pipeline.recorder import Recorder
+
+__all__ = ["lane_id", "raise_lane_epoch", "recover_lane"]
+
+SETTLE_PAUSE_S = 0.02
+FENCE_PAUSE_S, FENCE_TRIES = 0.2, 50
+
+
+def lane_id(context: FlowContext) -> str:
+    """The transactional id whose epoch says which query of the flow is the newest."""
+    return f"{context.transactional_id}-records"
+
+
+def raise_lane_epoch(context: FlowContext) -> tuple[int, int]:
+    """From here on no task of an older query begins to write. Raises if the flow has another owner by now.
+
+    The order matters: the next owner raises the flow's epoch before the lane's, so an owner that was paused here sees it.
+    """
+    raised = raise_producer_epoch(context.target, lane_id(context), None)
+    target, name = context.target, context.transactional_id
+    node = target.coordinator(name, transactional=True)
+    error, *found = flow_producer(target.ask_node(node, lambda _: describe_flow_request(name)))
+    target.check(error, f"DescribeTransactions of {name}", f"Describe on transactional id {name}")
+    if tuple(found) != context.owned.producer:
+        raise FlowOwnedByAnother("this flow was taken over by another owner; this process writes nothing more")
+    return raised
+
+
+def recover_lane(
+    context: FlowContext, recorder: Recorder, orders: list[Open], take: Callable[[LedgerRecord], None]
+) -> None:
+    """Says in the ledger where each attempt ended; its partition is then ready, or stopped with a reason.
+
+    The lane's epoch must have been raised before: what is read here of the ledger is then the last word of older tasks.
+    """
+    for record in context.ledger.read_new():
+        take(record)
+    intents = [intent for order in orders if (intent := _unsettled(context, order)) is not None]
+    fences = _fence(context, intents)
+    for order in orders:
+        context.beat()
+        records = _ended(context, order, fences)
+        context.ledger.append(records)
+        for record in records:
+            context.ledger.view.apply(record)
+            if isinstance(record, Receipt):
+                recorder.take(record)
+
+
+def _unsettled(context: FlowContext, order: Open) -> Intent | None:
+    """The attempt's last intent, unless its receipts are there."""
+    history = context.ledger.view.of(order.partition)
+    intent, position = history.intents.get(order.attempt), history.position() or order.position
+    return intent if intent is not None and intent.until > position.upstream else None
+
+
+def _fence(context: FlowContext, intents: list[Intent]) -> dict[str, tuple[int, int]]:
+    """Each process that may still write is fenced once, wherever it may; its new producer id and epoch."""
+    targets: dict[str, set[TopicPartition]] = {}
+    for intent in intents:
+        targets.setdefault(intent.transactional_id, set()).update(target.target for target in intent.targets)
+    raised = {}
+    for name, wanted in targets.items():
+        view = context.target.view({target.topic for target in wanted})
+        present = [target for target in wanted if view.leader(target) is not None]
+        raised[name] = raise_producer_epoch(context.target, name, None)
+        if present:
+            fence(context.target, name, raised[name], present)
+        context.beat()
+    return raised
+
+
+def _ended(context: FlowContext, order: Open, fences: dict[str, tuple[int, int]]) -> list[LedgerRecord]:
+    history = context.ledger.view.of(order.partition)
+    position, intent = history.position() or order.position, _unsettled(context, order)
+    home = TopicPartition(order.target_topic, order.partition.partition)
+    records: list[LedgerRecord] = []
+    upstream = position.upstream
+    try:
+        error = context.remedies.recreated(order, context.topics[order.partition.topic])
+        if error is not None:
+            raise error
+        if intent is not None:
+            found = {t.target: _landed_in(context, intent, t.target, t.downstream, fences) for t in intent.targets}
+            upstream, runs = landed(intent, found)
+            for target, there in runs.items():
+                if target != home:
+                    records.append(Routed(order.partition, order.attempt, target, order.source_topic_id, tuple(there)))
+            at = Position(upstream, _settled_end(context, home), 0)
+            own = tuple(runs.get(home, ()))
+            count = sum(run.length for there in runs.values() for run in there)
+            records.append(Receipt(order.partition, order.attempt, at, -1, count, 0, own, is_final=True))
+    except ReplicationError as error:
+        told = context.remedies.told(error, order.partition, position.upstream)
+        context.stop_partition(order.partition, told)
+        return [State(order.partition, order.attempt, "stopped", told.code, str(told))]
+    ended = Position(upstream, _settled_end(context, home), 0)
+    context.ready[order.partition] = Ready(ended, order.attempt, False, 0)
+    return [*records, Closed(order.partition, order.attempt, ended)]
+
+
+def _settled_end(context: FlowContext, target: TopicPartition) -> int:
+    while True:
+        high_watermark, log_end, _, _ = partition_ends(context.target, target)
+        if high_watermark == log_end:
+            return log_end
+        context.beat()
+        time.sleep(SETTLE_PAUSE_S)
+
+
+def _landed_in(
+    context: FlowContext, intent: Intent, target: TopicPartition, start: int, fences: dict[str, tuple[int, int]]
+) -> list[LandedBatch]:
+    """The batches of the intent's producer from `start` on, read where the log is settled and the fence is in it."""
+    found_topic = context.target.view([target.topic]).topics.get(target.topic)
+    if found_topic is None or found_topic.error:
+        raise TargetTopicRecreated(
+            f"{intent.partition}: topic {target.topic}, to which its records were being sent, is gone from the target"
+        )
+    raised = fences[intent.transactional_id]
+    for _ in range(FENCE_TRIES):
+        found, is_fenced = _read(context, intent, target, start, raised)
+        # Another id than the intent's: the old one had expired, and with it whoever wrote under it.
+        if is_fenced or raised[0] != intent.producer_id:
+            return found
+        time.sleep(FENCE_PAUSE_S)
+    raise ReplicationError(
+        f"{target}: the fence of a lost task is not in the log", hint="start the flow again: it fences anew"
+    )
+
+
+def _read(
+    context: FlowContext, intent: Intent, target: TopicPartition, start: int, raised: tuple[int, int]
+) -> tuple[list[LandedBatch], bool]:
+    end = _settled_end(context, target)
+    at = max(start, partition_ends(context.target, target)[3])
+    found, is_fenced = [], False
+    while at < end:
+        batches = read_raw(context.target, target, at).batches
+        context.beat()
+        for batch in batches:
+            at = batch.last_offset + 1
+            if batch.producer_id != intent.producer_id:
+                continue
+            if batch.is_control:
+                is_fenced = is_fenced or batch.producer_epoch >= raised[1]
+            elif batch.producer_epoch == intent.producer_epoch:
+                found.append(LandedBatch(batch.base_offset, batch.base_sequence, batch.last_offset_delta + 1))
+        if not batches:
+            time.sleep(SETTLE_PAUSE_S)
+    return found, is_fenced

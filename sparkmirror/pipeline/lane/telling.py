@@ -1,0 +1,26 @@
+"""How a task of the record lane speaks to its driver: through the ledger, as slots do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from sparkmirror.clusters import append_records
+from sparkmirror.errors import ReplicationError
+from sparkmirror.ledger import LedgerRecord, State, encode
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.lane.orders import LaneEntry, LaneOrder
+from sparkmirror.pipeline.records.connections import client_of
+
+__all__ = ["stop_partition", "tell"]
+
+
+def tell(order: LaneOrder, records: Sequence[LedgerRecord]) -> None:
+    """Appends to the ledger, acked."""
+    client = client_of(order.cluster(order.target))
+    append_records(client, TopicPartition(order.ledger_topic, 0), [encode(r) for r in records], int(time.time() * 1000))
+
+
+def stop_partition(order: LaneOrder, entry: LaneEntry, error: ReplicationError) -> None:
+    """This partition cannot go on; the driver begins a query without it."""
+    tell(order, [State(entry.place, entry.attempt, "stopped", error.code, str(error))])

@@ -1,0 +1,425 @@
+"""The record lane's sink: a task says what it is about to append, appends it once, and says where it lies."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from sparkmirror import faults
+from sparkmirror.clusters import (
+    LATEST,
+    Appender,
+    NewTopic,
+    create_topics,
+    describe_flow_request,
+    describe_topic_configs,
+    flow_producer,
+    is_retriable,
+    is_right_missing,
+    list_offsets,
+    raise_producer_epoch,
+)
+from sparkmirror.errors import (
+    BrokerRefused,
+    FlowOwnedByAnother,
+    InternalError,
+    RecordTooLarge,
+    ReplicationError,
+    TargetRefusedRecords,
+)
+from sparkmirror.ledger import (
+    SEQUENCE_MODULUS,
+    Intent,
+    IntentTarget,
+    LedgerRecord,
+    Position,
+    Receipt,
+    Routed,
+    Run,
+    extend_runs,
+    placed_runs,
+    stretches_of,
+)
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.lane.orders import LaneEntry, LaneOrder, flow_of, take_slip
+from sparkmirror.pipeline.lane.telling import stop_partition, tell
+from sparkmirror.pipeline.records.arrow import from_arrow
+from sparkmirror.pipeline.records.connections import client_of
+from sparkmirror.pipeline.records.options import CODECS
+from sparkmirror.topology import policy_for
+from sparkmirror.wire import Columns, Producer, build_column_batch, murmur2
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["LaneWriter"]
+
+BATCH_BYTES = 768 << 10
+MESSAGE_BYTES_MAX = 1_048_588  # Kafka's own default
+RECORD_OVERHEAD_BYTES, BATCH_OVERHEAD_BYTES = 32, 61
+
+
+class Hand:
+    """This process as a producer of one query: its id, its sequence numbers, its connections."""
+
+    def __init__(self, order: LaneOrder) -> None:
+        self.order = order
+        self.flow = flow_of(order)
+        self.policy = policy_for(self.flow)
+        self.client = client_of(order.cluster(order.target))
+        self.transactional_id = f"{order.lane_id}-{uuid.uuid4().hex[:12]}"
+        self.producer = raise_producer_epoch(self.client, self.transactional_id, None)
+        self.appender = Appender(self.client)
+        self.codec = CODECS.get(self.flow.producer.get("compression.type", "none"), 0)
+        self.sequences: dict[TopicPartition, int] = {}
+        self.ends: dict[TopicPartition, int] = {}
+        self.topics: dict[str, TargetTopic] = {}
+
+    def require_newest(self) -> None:
+        """Raises if another query has begun: whoever began it has read the ledger after our intent, or we see it here."""
+        order, client = self.order, self.client
+        node = client.coordinator(order.lane_id, transactional=True)
+        error, *found = flow_producer(client.ask_node(node, lambda _: describe_flow_request(order.lane_id)))
+        client.check(error, f"DescribeTransactions of {order.lane_id}", f"Describe on transactional id {order.lane_id}")
+        if found != [order.producer_id, order.producer_epoch]:
+            raise FlowOwnedByAnother(f"record lane: a newer query of {order.lane_id} has begun; this one writes no more")
+
+    def topic(self, name: str, partitions: int) -> TargetTopic:
+        """What the target says of a topic; one that is not there is created with so many partitions."""
+        if name not in self.topics:
+            found = self.client.view([name]).topics.get(name)
+            if found is None or found.error:
+                factor = self.flow.replication_factor
+                refused = create_topics(self.client, [NewTopic(name, partitions, factor, {})])[name]
+                if refused is not None:
+                    raise TargetRefusedRecords(f"topic {name}, to which a transform sends records, is refused: {refused}")
+                self.client.leader_node(TopicPartition(name, partitions - 1))
+                count = partitions
+            else:
+                count = found.partitions
+            settings = {entry.name: entry.value for entry in describe_topic_configs(self.client, [name]).get(name, [])}
+            size = settings.get("max.message.bytes")
+            self.topics[name] = TargetTopic(count, int(size) if size else MESSAGE_BYTES_MAX)
+        return self.topics[name]
+
+    def end(self, target: TopicPartition) -> int:
+        """An offset from which on everything that is sent now will lie."""
+        if target not in self.ends:
+            self.ends[target] = list_offsets(self.client, [target], timestamp=LATEST)[target][0]
+        return self.ends[target]
+
+
+@dataclass(frozen=True)
+class TargetTopic:
+    """How many partitions a topic has, and how large a batch may be."""
+
+    partitions: int
+    message_bytes_max: int
+
+
+# One hand for each query that this process has served; a process serves one at a time.
+_HANDS: dict[str, Hand] = {}
+
+
+def _hand(order: LaneOrder) -> Hand:
+    if order.name not in _HANDS:
+        for other in list(_HANDS):
+            _HANDS.pop(other).appender.close()
+        _HANDS[order.name] = Hand(order)
+    return _HANDS[order.name]
+
+
+@dataclass
+class Appended(WriterCommitMessage):
+    """How many records a task appended; where they lie is in the ledger."""
+
+    records: int
+
+
+class LaneWriter(DataSourceStreamArrowWriter):
+    """The end of the query."""
+
+    def __init__(self, order: LaneOrder) -> None:
+        self._order = order
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Appended:
+        """In a task: all rows of one range."""
+        context = TaskContext.get()
+        assert context is not None
+        if context.attemptNumber() > 0:
+            # Spark started the task again by itself: the first one may still write (D9).
+            raise InternalError("record lane: refused: started again by Spark")
+        order, task = self._order, context.taskAttemptId()
+        stretch: Stretch | None = None
+        try:
+            for batch in iterator:
+                if batch.num_rows:
+                    stretch = stretch or Stretch(_hand(order), _named(take_slip(order, task)))
+                    stretch.append(batch)
+            if stretch is None:
+                # All rows were left out, or Spark had nothing to read at all: such a batch has one task, without a slip.
+                entry = take_slip(order, task)
+                stretch = Stretch(_hand(order), entry) if entry is not None else None
+            if stretch is not None:
+                stretch.finish()
+        except BaseException:
+            _HANDS.pop(order.name, None)  # what it sent may land yet: its numbers are not used again
+            raise
+        return Appended(stretch.records if stretch is not None else 0)
+
+
+def _named(entry: LaneEntry | None) -> LaneEntry:
+    if entry is None:
+        raise InternalError("record lane: rows came of which nobody said the origin")
+    return entry
+
+
+@dataclass
+class Sending:
+    """What goes to one partition of the target: rows of the columns, in order, and the batches they are sent in."""
+
+    rows: Sequence[int]
+    columns: Columns
+    sequence: int
+    stretches: tuple[tuple[int, int], ...] = ()
+    bounds: list[tuple[int, int]] = field(default_factory=list)
+
+
+class Stretch:
+    """One task: a range of one source partition."""
+
+    def __init__(self, hand: Hand, entry: LaneEntry) -> None:
+        self.records = 0
+        self._hand, self._entry = hand, entry
+        self._next = entry.start
+        self._home_end: int | None = None
+        self._due: list[LedgerRecord] = []  # receipts of what is proven, written with the next intent or at the end
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        """Rows in their order: intent, batches, receipts."""
+        columns, topics, partitions = from_arrow(batch)
+        offsets = batch.column("offset").to_pylist()
+        sendings, too_large = self._placed(columns, offsets, topics, partitions)
+        until = offsets[-1] + 1 if too_large is None else too_large.upstream
+        if sendings:
+            self._announce(sendings, until)
+            self._send(sendings, until)
+        self._next = until
+        if too_large is not None:
+            self._settle_due(until)
+            stop_partition(self._hand.order, self._entry, too_large.error)
+            raise too_large.error
+
+    def finish(self) -> None:
+        """Everything of the range is done, whatever of it was left out."""
+        self._settle_due(self._entry.end)
+
+    # --- where to -------------------------------------------------------------------------------------------------
+
+    def _placed(
+        self, columns: Columns, offsets: list[int], topics: list[str | None], partitions: list[int | None]
+    ) -> tuple[dict[TopicPartition, Sending], TooLarge | None]:
+        """Which rows go where, up to one that the target cannot take."""
+        rows_of = self._rows_of(columns, offsets, topics, partitions)
+        too_large: TooLarge | None = None
+        sendings = {}
+        for target, rows in rows_of.items():
+            chosen = columns if len(rows) == len(offsets) else _chosen(columns, rows)
+            sending = Sending(rows, chosen, self._hand.sequences.get(target, 0))
+            limit = self._hand.topic(target.topic, self._entry.partitions).message_bytes_max
+            bounds, wrong = _bounds(chosen, min(BATCH_BYTES, limit - BATCH_OVERHEAD_BYTES), limit - BATCH_OVERHEAD_BYTES)
+            sending.bounds = bounds
+            sendings[target] = sending
+            if wrong is not None:
+                found = TooLarge.of(self._entry, target, offsets[rows[wrong[0]]], wrong[1], limit)
+                too_large = found if too_large is None or found.upstream < too_large.upstream else too_large
+        for target, sending in list(sendings.items()):
+            if too_large is not None:
+                self._cut(sending, offsets, too_large.upstream)
+            if not sending.rows:
+                del sendings[target]
+                continue
+            sending.stretches = stretches_of(offsets[row] for row in sending.rows)
+        return sendings, too_large
+
+    def _rows_of(
+        self, columns: Columns, offsets: list[int], topics: list[str | None], partitions: list[int | None]
+    ) -> dict[TopicPartition, Sequence[int]]:
+        """Most often all rows go to one place, which is asked for once."""
+        keys = columns.keys
+        if len(set(topics)) == 1 and len(set(partitions)) == 1 and partitions[0] is not None:
+            return {self._target(topics[0], partitions[0], keys[0], offsets[0]): range(len(offsets))}
+        known: dict[tuple[str | None, int | None], list[int]] = {}
+        found: dict[TopicPartition, list[int]] = {}
+        for row, place in enumerate(zip(topics, partitions, strict=True)):
+            rows = known.get(place)
+            if rows is None:
+                rows = found.setdefault(self._target(*place, keys[row], offsets[row]), [])
+                if place[1] is not None:  # without a partition it is the key that decides
+                    known[place] = rows
+            rows.append(row)
+        return dict(found)
+
+    def _cut(self, sending: Sending, offsets: list[int], upstream: int) -> None:
+        kept = sum(offsets[row] < upstream for row in sending.rows)
+        sending.rows = sending.rows[:kept]
+        sending.bounds = [(start, min(end, kept)) for start, end in sending.bounds if start < kept]
+
+    def _target(self, topic: str | None, partition: int | None, key: bytes | None, offset: int) -> TopicPartition:
+        entry, hand = self._entry, self._hand
+        name = topic or ""
+        if name == entry.topic and not hand.order.names_are_final:
+            name = entry.remote
+        elif not hand.order.names_are_final and name:
+            name = hand.policy.format_remote_topic(hand.order.source, name)
+        if not name:
+            raise self._stopped(TargetRefusedRecords(f"{entry.place}: offset {offset}: the transform names no topic"))
+        if partition == entry.partition and name == entry.remote:
+            return entry.home
+        count = hand.topic(name, entry.partitions).partitions
+        if partition is None:
+            partition = (murmur2(key) & 0x7FFFFFFF) % count if key is not None else entry.partition % count
+        if not 0 <= partition < count:
+            told = f"the transform names partition {partition} of {name}, which has {count}"
+            raise self._stopped(TargetRefusedRecords(f"{entry.place}: offset {offset}: {told}"))
+        return TopicPartition(name, partition)
+
+    def _stopped(self, error: ReplicationError) -> ReplicationError:
+        stop_partition(self._hand.order, self._entry, error)
+        return error
+
+    # --- intent, batches, receipts --------------------------------------------------------------------------------
+
+    def _announce(self, sendings: Mapping[TopicPartition, Sending], until: int) -> None:
+        hand, entry = self._hand, self._entry
+        targets = tuple(
+            IntentTarget(target, hand.end(target), sending.sequence, sending.stretches)
+            for target, sending in sendings.items()
+        )
+        intent = Intent(entry.place, entry.attempt, self._next, until, hand.transactional_id, *hand.producer, targets)
+        tell(hand.order, [*self._due, intent])
+        self._due = []
+        if faults.ARMED:
+            faults.point("lane.intent_acked")
+        hand.require_newest()
+
+    def _send(self, sendings: Mapping[TopicPartition, Sending], until: int) -> None:
+        runs: dict[TopicPartition, list[Run]] = {target: [] for target in sendings}
+        left = {target: list(sending.bounds) for target, sending in sendings.items()}
+        sent = dict.fromkeys(sendings, 0)
+        while left:
+            heads = {target: bounds.pop(0) for target, bounds in left.items()}
+            for target, base in self._append(sendings, heads).items():
+                start, end = heads[target]
+                for run in placed_runs(sendings[target].stretches, sent[target], end - start, base):
+                    extend_runs(runs[target], *run)
+                sent[target] += end - start
+                self._hand.sequences[target] = (sendings[target].sequence + sent[target]) % SEQUENCE_MODULUS
+                self._hand.ends[target] = base + end - start
+            left = {target: bounds for target, bounds in left.items() if bounds}
+            if faults.ARMED:
+                faults.point("lane.batch_acked")
+        self._prove(sendings, runs, until)
+
+    def _append(
+        self, sendings: Mapping[TopicPartition, Sending], heads: Mapping[TopicPartition, tuple[int, int]]
+    ) -> dict[TopicPartition, int]:
+        hand = self._hand
+        batches = {
+            target: build_column_batch(
+                sendings[target].columns, start, end, codec=hand.codec,
+                producer=Producer(*hand.producer, hand.sequences.get(target, 0)),
+            )
+            for target, (start, end) in heads.items()
+        }  # fmt: skip
+        try:
+            return hand.appender.send_once(batches)
+        except BrokerRefused as error:
+            if is_retriable(error.error_code) or is_right_missing(error.error_code):
+                raise
+            raise self._stopped(TargetRefusedRecords(f"{self._entry.place}: {error.message}")) from error
+
+    def _prove(
+        self, sendings: Mapping[TopicPartition, Sending], runs: Mapping[TopicPartition, list[Run]], until: int
+    ) -> None:
+        """Runs elsewhere come first in the ledger: where the receipt is, they are."""
+        entry = self._entry
+        home = runs.get(entry.home, [])
+        for target, found in runs.items():
+            if target != entry.home:
+                self._due.append(Routed(entry.place, entry.attempt, target, entry.source_topic_id, tuple(found)))
+        if home:
+            self._home_end = home[-1].downstream + home[-1].length
+        count = sum(len(sending.rows) for sending in sendings.values())
+        size = sum(len(v or b"") for sending in sendings.values() for v in sending.columns.values)
+        newest = max(max(sending.columns.timestamps) for sending in sendings.values())
+        self.records += count
+        at = Position(until, self._downstream(), 0)
+        self._due.append(
+            Receipt(entry.place, entry.attempt, at, -1, count, size, tuple(home), newest_timestamp=max(newest, -1))
+        )
+
+    def _downstream(self) -> int:
+        """Where the copy ends; the target tells it if nothing of this range went there."""
+        if self._home_end is None:
+            self._home_end = list_offsets(self._hand.client, [self._entry.home], timestamp=LATEST)[self._entry.home][0]
+        return self._home_end
+
+    def _settle_due(self, upstream: int) -> None:
+        """The last receipt says how far the range was gone through."""
+        entry = self._entry
+        at = Position(upstream, self._downstream(), 0)
+        if self._due and isinstance(self._due[-1], Receipt):
+            self._due[-1] = replace(self._due[-1], position=at)
+        else:
+            self._due.append(Receipt(entry.place, entry.attempt, at, -1, 0, 0, ()))
+        tell(self._hand.order, self._due)
+        self._due = []
+
+
+@dataclass(frozen=True)
+class TooLarge:
+    """A record that the target does not take, and where it is."""
+
+    upstream: int
+    error: RecordTooLarge
+
+    @classmethod
+    def of(cls, entry: LaneEntry, target: TopicPartition, upstream: int, size: int, limit: int) -> TooLarge:
+        """As the byte lane tells it."""
+        told = f"{entry.place}: the record at upstream offset {upstream} has {size} bytes after its transform"
+        hint = f"raise max.message.bytes of topic {target.topic} on the target"
+        error = RecordTooLarge(f"{told}; {target} takes {limit}", offset=upstream, size=size, limit=limit, hint=hint)
+        return cls(upstream, error)
+
+
+def _chosen(columns: Columns, rows: Sequence[int]) -> Columns:
+    return Columns(
+        offsets=list(rows),
+        timestamps=[columns.timestamps[row] for row in rows],
+        keys=[columns.keys[row] for row in rows],
+        values=[columns.values[row] for row in rows],
+        headers=[columns.headers[row] for row in rows],
+    )
+
+
+def _bounds(columns: Columns, bytes_wanted: int, bytes_max: int) -> tuple[list[tuple[int, int]], tuple[int, int] | None]:
+    """Rows of each batch, and the first row that is larger than any batch may be, with its size."""
+    bounds: list[tuple[int, int]] = []
+    start, size = 0, 0
+    for row, (key, value, headers) in enumerate(zip(columns.keys, columns.values, columns.headers, strict=True)):
+        more = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
+        if headers:
+            more += sum(len(name) + len(content or b"") + 10 for name, content in headers)
+        if more > bytes_max:
+            return ([*bounds, (start, row)] if row > start else bounds), (row, more)
+        if size + more > bytes_wanted and row > start:
+            bounds.append((start, row))
+            start, size = row, 0
+        size += more
+    return [*bounds, (start, len(columns))], None
