@@ -184,7 +184,7 @@ def _slips(order: LaneOrder) -> Path:
 def reason_of(error: Exception) -> str:
     """The line of Spark's long word that says what happened: the last of a Python traceback, else its own error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("at ", "JVM", "File ", "Traceback", "=="))]
+    told = [line for line in lines if not line.startswith(("at ", "JVM", "File ", "Traceback", "==", "..."))]
     return _named(told) or type(error).__name__
 
 

@@ -90,6 +90,8 @@ class LaneQuery:
 
         logging.getLogger("SQLQueryContextLogger").disabled = True  # Spark's second, longer word about a mistake
         session = SparkSession(self._spark.wait())
+        # Data sources are looked up in the session that is active in this thread, and a new thread has none.
+        session._jvm.SparkSession.setActiveSession(session._jsparkSession)
         register(session)
         session.dataSource.register(LaneSource)
         if self._suspects:
