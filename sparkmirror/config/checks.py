@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from sparkmirror.config.connect_transforms import ALIASES_MAX
 from sparkmirror.config.custom_classes import CUSTOM_METHODS, is_class_reference, signatures
 from sparkmirror.config.java_regex import RegexRefused, compile_list
 from sparkmirror.config.keys import BYTE_ARRAY_CONVERTER, MIRROR, Key, Kind
@@ -226,9 +227,12 @@ def _check_regexes(key: Key, value: Value, text: str) -> None:
         raise
 
 
-def _check_empty(key: Key, value: Value, text: str) -> None:
-    if value:
-        raise ValueRefused(f"no {key.name}: records are copied byte for byte and cannot be transformed")
+def _check_aliases(key: Key, value: Value, text: str) -> None:
+    items = split_list(text)
+    if len(set(items)) < len(items):
+        raise ValueRefused("each name once")
+    if len(items) > ALIASES_MAX:
+        raise ValueRefused(f"at most {ALIASES_MAX} names")
 
 
 def _check_separator(key: Key, value: Value, text: str) -> None:
@@ -257,8 +261,8 @@ def _check_offset_reset(key: Key, value: Value, text: str) -> None:
 
 _Check = Callable[[Key, Value, str], None]
 _CHECKS: dict[str, _Check] = {
-    "transforms": _check_empty,
-    "predicates": _check_empty,
+    "transforms": _check_aliases,
+    "predicates": _check_aliases,
     "bootstrap.servers": _check_servers,
     "replication.policy.separator": _check_separator,
     "replication.factor": _refuse_no_copies,

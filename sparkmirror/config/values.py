@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from sparkmirror.config.connect_transforms import ConnectTransform
 from sparkmirror.config.transforms import TransformSettings
 from sparkmirror.model import FlowName
 
@@ -48,6 +49,7 @@ class FlowSettings:
     folder: str
     custom_texts: Mapping[str, str] = field(repr=False)
     record_transforms: tuple[TransformSettings, ...]
+    connect_transforms: tuple[ConnectTransform, ...]
 
     topics: tuple[str, ...]
     topics_exclude: tuple[str, ...]
