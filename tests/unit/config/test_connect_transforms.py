@@ -51,9 +51,10 @@ def test_a_chain_is_read_in_the_order_of_its_list_with_kafkas_defaults() -> None
         f"A->B.transforms.stamp.type = {PACKAGE}TimestampRouter\n"
     )
     gone = ConnectPredicate("gone", "RecordIsTombstone", {})
+    mask = {"fields": "card, name", "replace.null.with.default": "true"}
     stamp = {"topic.format": "${topic}-${timestamp}", "timestamp.format": "yyyyMMdd"}
     assert found == (
-        ConnectTransform("mask", "MaskField$Value", {"fields": "card, name", "replace.null.with.default": "true"}, None, False),
+        ConnectTransform("mask", "MaskField$Value", mask, None, False),
         ConnectTransform("drop", "Filter", {}, gone, True),
         ConnectTransform("stamp", "TimestampRouter", stamp, None, False),
     )
@@ -120,14 +121,14 @@ def test_keys_that_no_list_names_are_told() -> None:
         (step("InsertHeader", "header = h", "value.literal = [1, 2]"), "Kafka takes this for a list or a map"),
         (step("InsertHeader", "header = h"), "A->B.transforms.x.value.literal: expected a value, found nothing"),
         (ROUTER + "A->B.transforms.r.regex = (a\nA->B.transforms.r.replacement = b\n", "regex: `(a` cannot be used: "),
-        (ROUTER + "A->B.transforms.r.regex = (a)\nA->B.transforms.r.replacement = $2\n", "the regex, which has 1, found `$2`"),
+        (ROUTER + "A->B.transforms.r.regex = (a)\nA->B.transforms.r.replacement = $2\n", "which has 1, found `$2`"),
         (ROUTER + "A->B.transforms.r.regex = a\nA->B.transforms.r.replacement = 1$\n", "such as $1 or ${name} after each"),
         (step("Filter", "predicate = p"), "expected a name that stands in `predicates`, which is empty, found `p`"),
         (step("Filter", "predicate = p") + "A->B.predicates.p.type = RecordIsTombstone\n", "`predicates`, which is empty"),
         (step("Filter", "predicate = q") + "A->B.predicates = p\nA->B.predicates.p.type = RecordIsTombstone\n",
          "A->B.transforms.x.predicate: expected one of p, found `q`"),
         (step("Filter", "negate = true"), "expected transforms.x.predicate, the predicate to be negated, found nothing"),
-        (step("Filter", "predicate = p", "negate = no") + "A->B.predicates = p\nA->B.predicates.p.type = RecordIsTombstone\n",
+        (step("Filter", "predicate = p", "negate = no") + "A->B.predicates = p\nA->B.predicates.p.type = HasHeaderKey\n",
          "x.negate: expected true or false, found `no`"),
         ("A->B.predicates = p\nA->B.predicates.p.type = com.Mine\n", "predicates.TopicNameMatches, found `com.Mine`"),
         ("A->B.predicates = p\nA->B.predicates.p.type = TopicNameMatches\n", "p.pattern: expected a value, found nothing"),
