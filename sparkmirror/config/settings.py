@@ -229,6 +229,8 @@ def _flows(reading: _Reading, clusters: tuple[str, ...], folder: str) -> tuple[F
 
 def _connect_transforms(reading: _Reading, flow: FlowName) -> tuple[ConnectTransform, ...]:
     """The chain of a flow; what is wrong is told where it is written. A flow that copies nothing needs none to be right."""
+    if not any("transforms" in key or "predicates" in key for key in reading.entries):
+        return ()
     connector = layers.connector_texts(reading.texts, flow)
     if not is_exactly_true(connector["enabled"].strip()):
         return ()

@@ -18,6 +18,8 @@ from judge.transforms import JavaChain, Plain
 from py4j.protocol import Py4JJavaError
 
 from sparkmirror.config import ConnectTransform, load, parse
+from sparkmirror.config.connect_options import header_value
+from sparkmirror.config.connect_transforms import OPTIONS, PREDICATE_OPTIONS, SIDED
 from sparkmirror.local import LocalCluster, MirrorMaker
 from sparkmirror.pipeline import SparkSlots
 from sparkmirror.pipeline.records.arrow import SCHEMA
@@ -164,6 +166,13 @@ def test_topics_headers_and_conditions_are_as_in_kafka(session: Any, java: JavaC
     assert through(session, RECORDS, transforms) == {at: record for at, record in wanted.items() if record is not None}
 
 
+def test_options_are_those_of_kafka(java: JavaChain) -> None:
+    classes = {kind + ("$Value" if kind in SIDED else ""): options for kind, options in OPTIONS.items()}
+    classes |= {f"predicates.{kind}": options for kind, options in PREDICATE_OPTIONS.items()}
+    ours = {kind: {name: option.required for name, option in options.items()} for kind, options in classes.items()}
+    assert ours == {kind: java.options(kind) for kind in classes}
+
+
 LITERALS = [
     "eu-west", "null", "true", "false", "12", "-3", "0", "1.5", "-0.25", "123456", "-999999999999999999",
     "4.3.1", "3_apples", '"q"', '"1"', "é:x", "a,b", "x:1", "12345678-1234-1234-1234-123456789012", "10.0.0.1:9092", "TRUE",
@@ -172,8 +181,6 @@ LITERALS = [
 
 
 def test_header_bytes_are_those_of_kafkas_simple_header_converter(java: JavaChain) -> None:
-    from sparkmirror.config.connect_options import header_value
-
     wanted, found = {}, {}
     for literal in LITERALS:
         text = literal.replace("_", " ")

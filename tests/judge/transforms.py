@@ -146,6 +146,11 @@ class JavaChain:
         headers = tuple((name, _bytes(content)) for name, content in zip(names, contents, strict=True))
         return Plain(record.offset, topic, partition, record.timestamp, _bytes(key), _bytes(value), headers)
 
+    def options(self, kind: str) -> dict[str, bool]:
+        """The options of a transform or predicate, such as `predicates.HasHeaderKey`, and whether each is required."""
+        keys = self._jvm.java.lang.Class.forName(PACKAGE + kind).newInstance().config().configKeys()
+        return {name: not keys.get(name).hasDefault() for name in keys}
+
     def _step(self, transform: ConnectTransform) -> Any:
         step = java_map(self._jvm, {"type": PACKAGE + transform.type, "negate": str(transform.negate).lower()})
         step.put("options", java_map(self._jvm, transform.options))
