@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from judge.transforms import JavaChain, Plain
 from py4j.protocol import Py4JJavaError
 
 from sparkmirror.config import ConnectTransform, load, parse
-from sparkmirror.config.connect_options import header_value
+from sparkmirror.config.connect_options import OptionRefused, header_value
 from sparkmirror.config.connect_transforms import OPTIONS, PREDICATE_OPTIONS, SIDED
 from sparkmirror.local import LocalCluster, MirrorMaker
 from sparkmirror.pipeline import SparkSlots
@@ -166,6 +168,13 @@ def test_topics_headers_and_conditions_are_as_in_kafka(session: Any, java: JavaC
     assert through(session, RECORDS, transforms) == {at: record for at, record in wanted.items() if record is not None}
 
 
+def test_any_time_is_written_as_in_java(session: Any, java: JavaChain, rng: random.Random) -> None:
+    transforms = chain("TimestampRouter topic.format=${timestamp} timestamp.format=yyyy.yy.M.d.D.F.u.H.k.K.h.m.s.SSS")
+    records = [Plain(at, timestamp=rng.randrange(5_000_000_000_000)) for at in range(300)]
+    wanted = {record.offset: java.apply(transforms, record, json=False) for record in records}
+    assert through(session, records, transforms) == wanted
+
+
 def test_options_are_those_of_kafka(java: JavaChain) -> None:
     classes = {kind + ("$Value" if kind in SIDED else ""): options for kind, options in OPTIONS.items()}
     classes |= {f"predicates.{kind}": options for kind, options in PREDICATE_OPTIONS.items()}
@@ -180,10 +189,20 @@ LITERALS = [
 ]  # fmt: skip
 
 
-def test_header_bytes_are_those_of_kafkas_simple_header_converter(java: JavaChain) -> None:
+def accepted_literals(rng: random.Random, count: int) -> list[str]:
+    """Texts of signs that mean something to Kafka, those that we refuse left out."""
+    found: list[str] = []
+    while len(found) < count:
+        text = "".join(rng.choices('0123456789.+-eE:,[]{}"\\ aTZ', k=rng.choice([2, 4, 10, 13]))).strip()
+        with contextlib.suppress(OptionRefused):
+            header_value(text)
+            found.append(text)
+    return found
+
+
+def test_header_bytes_are_those_of_kafkas_simple_header_converter(java: JavaChain, rng: random.Random) -> None:
     wanted, found = {}, {}
-    for literal in LITERALS:
-        text = literal.replace("_", " ")
+    for text in [literal.replace("_", " ") for literal in LITERALS] + accepted_literals(rng, 400):
         transform = ConnectTransform("h", "InsertHeader", {"header": "h", "value.literal": text}, None, False)
         out = java.apply([transform], Plain(0), json=False)
         assert out is not None

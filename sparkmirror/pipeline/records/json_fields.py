@@ -20,7 +20,7 @@ __all__ = ["extracted", "fields_masked", "fields_replaced", "hoisted", "inserted
 
 NULL = "null"
 LONG_BITS = 64
-# Java's BigDecimal reads an exponent of this size and then fails to make a whole number of it.
+# Nobody means a larger one as a mask: Kafka makes 0 of it in a whole number, and the text Infinity in another.
 EXPONENT_MAX = 400
 _TOMBSTONE = "is null; to leave such records alone, add a predicate RecordIsTombstone with negate = true"
 
