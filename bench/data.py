@@ -125,7 +125,8 @@ def _produce_json(bootstrap: str, scenario: Scenario, records: int) -> None:
         lines.flush()
         arguments = ["--bootstrap-server", bootstrap, "--topic", scenario.key, "--num-records", str(records)]
         arguments += ["--payload-file", lines.name, "--throughput", "-1"]
-        arguments += ["--command-property", *(f"{key}={value}" for key, value in scenario.producer.items())]
+        if scenario.producer:
+            arguments += ["--command-property", *(f"{key}={value}" for key, value in scenario.producer.items())]
         java_tool(PRODUCER_PERFORMANCE, arguments, options=())
 
 

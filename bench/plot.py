@@ -22,6 +22,8 @@ COLOURS = {
     "mm2-default": "#b5835a",
     "mm2-tuned": "#e08a1e",
     "sparkmirror": "#2f81f7",
+    "records": "#56d364",
+    "masked": "#238636",
     "bare": "#8b949e",
     STRAIGHT: "#8b949e",
 }

@@ -60,7 +60,7 @@ def _flow(settings: Settings, wanted: str | None) -> FlowSettings:
 
 def _of_topic(settings: Settings, flow: FlowSettings, topic: str) -> tuple[TransformSettings, ...]:
     found = tuple(t for t in flow.record_transforms if name_filter(t.topics, ()).wants(topic))
-    if not found:
+    if not found and not flow.connect_transforms:
         told = f"no transform of {flow.name} is for {topic}"
         raise ConfigInvalid(settings.path, [f"{told}; write {flow.name}.transform.NAME.topics and .sql, or give --sql"])
     return found
@@ -77,7 +77,7 @@ def _show(trial: Trial, topic: str, console: Console) -> None:
         before, after = _sides(record)
         place = f"{topic}-{record.before.partition} @ {record.offset}"
         table.add_row(Text(place), Text(what, STYLES[what]), Text(before), Text(after))
-    names = ", ".join(transform.name for transform in trial.transforms)
+    names = ", ".join(trial.names)
     console.print(table)
     console.print(Text(f"{len(trial.records)} records through {names}: {_summary(counts)}. Nothing was written."))
     console.print(Text(f"\n{trial.plan}", "dim"))

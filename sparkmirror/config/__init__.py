@@ -1,6 +1,7 @@
 """The configuration file: text in, typed settings out."""
 
 from sparkmirror.config.client_keys import CLIENT_KEYS, SECURITY_KEYS
+from sparkmirror.config.connect_transforms import ConnectPredicate, ConnectTransform
 from sparkmirror.config.keys import CONNECTOR_KEYS, DRIVER_KEYS, FLOW_KEYS, WORKER_KEYS, Key, Kind, Scope
 from sparkmirror.config.secrets import HIDDEN, Secret
 from sparkmirror.config.settings import load, parse, require_enabled_flow
@@ -16,6 +17,8 @@ __all__ = [
     "SECURITY_KEYS",
     "WORKER_KEYS",
     "ClusterSettings",
+    "ConnectPredicate",
+    "ConnectTransform",
     "FlowSettings",
     "Key",
     "Kind",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from sparkmirror.config.connect_transforms import ALIASES_MAX
 from sparkmirror.config.custom_classes import CUSTOM_METHODS, is_class_reference, signatures
 from sparkmirror.config.java_regex import RegexRefused, compile_list
-from sparkmirror.config.keys import BYTE_ARRAY_CONVERTER, MIRROR, Key, Kind
+from sparkmirror.config.keys import BYTE_ARRAY_CONVERTER, MIRROR, SIMPLE_HEADER_CONVERTER, Key, Kind
 from sparkmirror.config.parsing import Value, ValueRefused, parse_reset, parse_servers, parse_value, shown, split_list
 from sparkmirror.config.security_warnings import security_warnings
 from sparkmirror.config.transforms import transform_problems
@@ -30,7 +31,7 @@ KNOWN_CLASSES = {
     "forwarding.admin.class": ("org.apache.kafka.clients.admin.ForwardingAdmin",),
     "key.converter": (BYTE_ARRAY_CONVERTER,),
     "value.converter": (BYTE_ARRAY_CONVERTER,),
-    "header.converter": (BYTE_ARRAY_CONVERTER,),
+    "header.converter": (BYTE_ARRAY_CONVERTER, SIMPLE_HEADER_CONVERTER),
 }
 REGEX_LISTS = (
     "topics",
@@ -118,6 +119,11 @@ def flow_problems(flows: Sequence[FlowSettings]) -> Iterator[str]:
     for flow in enabled:
         yield from _alias_problems(flow)
         yield from transform_problems(str(flow.name), flow.record_transforms)
+        if flow.has_simple_headers and not flow.connect_transforms:
+            yield (
+                f"{flow.name}.header.converter: expected {BYTE_ARRAY_CONVERTER}, found SimpleHeaderConverter, which is for "
+                "flows with `transforms` that insert headers: without them records are copied byte for byte"
+            )
         back = _reverse(flow, enabled)
         if back is None:
             continue
@@ -226,9 +232,12 @@ def _check_regexes(key: Key, value: Value, text: str) -> None:
         raise
 
 
-def _check_empty(key: Key, value: Value, text: str) -> None:
-    if value:
-        raise ValueRefused(f"no {key.name}: records are copied byte for byte and cannot be transformed")
+def _check_aliases(key: Key, value: Value, text: str) -> None:
+    items = split_list(text)
+    if len(set(items)) < len(items):
+        raise ValueRefused("each name once")
+    if len(items) > ALIASES_MAX:
+        raise ValueRefused(f"at most {ALIASES_MAX} names")
 
 
 def _check_separator(key: Key, value: Value, text: str) -> None:
@@ -257,8 +266,8 @@ def _check_offset_reset(key: Key, value: Value, text: str) -> None:
 
 _Check = Callable[[Key, Value, str], None]
 _CHECKS: dict[str, _Check] = {
-    "transforms": _check_empty,
-    "predicates": _check_empty,
+    "transforms": _check_aliases,
+    "predicates": _check_aliases,
     "bootstrap.servers": _check_servers,
     "replication.policy.separator": _check_separator,
     "replication.factor": _refuse_no_copies,

@@ -112,8 +112,10 @@ BOOLEAN, SHORT, INT, LONG = Kind.BOOLEAN, Kind.SHORT, Kind.INT, Kind.LONG
 STRING, LIST, CLASS = Kind.STRING, Kind.LIST, Kind.CLASS
 MIRROR = "org.apache.kafka.connect.mirror."
 BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
+SIMPLE_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 NO_CONNECT = "there is no Connect worker here"
 COPIED = "another class is refused: records are copied byte for byte"
+SOME_TRANSFORMS = "the classes of Kafka that run here are in transforms.md, others are refused; records only"
 OWN_CLASS = "or a Python class as module:Class; another Java class is refused, see policies.md"
 EXACTLY_ONCE = "every value is accepted: copying is exactly-once whatever is written"
 NO_STATES = "no states of connectors are stored"
@@ -155,12 +157,12 @@ _COMMON = [
     Key("key.converter.plugin.version", STRING, None, "version of the key converter", _CONN, ignored=NO_CONNECT),
     Key("value.converter", CLASS, None, "value converter", _CONN, differs=COPIED),
     Key("value.converter.plugin.version", STRING, None, "version of the value converter", _CONN, ignored=NO_CONNECT),
-    Key("header.converter", CLASS, None, "header converter", _CONN, differs=COPIED),
+    Key("header.converter", CLASS, None, "header converter", _CONN,
+        differs="SimpleHeaderConverter only with `transforms`: as in MirrorMaker 2 the source's headers become base64; "
+        "another class is refused"),
     Key("header.converter.plugin.version", STRING, None, "version of the header converter", _CONN, ignored=NO_CONNECT),
-    Key("transforms", LIST, "", "single message transforms", _CONN,
-        differs="refused unless empty: records are copied byte for byte"),
-    Key("predicates", LIST, "", "conditions of transforms", _CONN,
-        differs="refused unless empty: records are copied byte for byte"),
+    Key("transforms", LIST, "", "single message transforms", _CONN, differs=SOME_TRANSFORMS),
+    Key("predicates", LIST, "", "conditions of transforms", _CONN, differs=SOME_TRANSFORMS),
     Key("config.action.reload", STRING, "restart", "what a changed provider value does", _CONN,
         choices=("none", "restart"), ignored="changed values are read at the next start"),
     Key("errors.retry.timeout", LONG, "0", "how long a failed operation is tried again, -1 = for ever", _CONN,

@@ -27,7 +27,8 @@ __all__ = ["UNKNOWN_KEY", "Place", "place_of"]
 UNKNOWN_KEY = "has no effect: unknown key"
 
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
-_CONNECT_FAMILIES = ("transforms.", "predicates.", "topic.creation.")
+_STEPS = ("transforms.", "predicates.")
+_CONNECT_FAMILIES = (*_STEPS, "topic.creation.")
 _NEVER_THERE = "has no effect, MirrorMaker 2 writes it for its own tasks"
 _ONE_LOGIN = "is not used: all clients of a cluster log in alike"
 _SUGGEST_CUTOFF = 0.75
@@ -104,6 +105,8 @@ def _flow_key(name: str, flow: FlowName) -> tuple[Key | None, str]:
     client = _flow_client_key(name, flow)
     if client is not None:
         return client
+    if name.startswith(_STEPS):  # judged together, where the flow is read
+        return None, ""
     if name.startswith((*_CONNECT_FAMILIES, "config.providers.")):
         return None, "has no effect here"
     return None, _unknown(name, [*CONNECTOR_KEYS, *FLOW_KEYS])

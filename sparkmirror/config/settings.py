@@ -13,6 +13,7 @@ from typing import Any
 from sparkmirror.config import layers
 from sparkmirror.config.checks import alias_problem, flow_problems, flow_warnings, value_problem, value_warnings
 from sparkmirror.config.client_keys import SECURITY_KEYS
+from sparkmirror.config.connect_transforms import ConnectTransform, connect_warnings, read_connect_transforms
 from sparkmirror.config.custom_classes import CUSTOM_METHODS, is_class_reference
 from sparkmirror.config.keys import CONNECTOR_KEYS, FLOW_KEYS, WORKER_KEYS, Key
 from sparkmirror.config.parsing import ValueRefused, is_exactly_true, parse_servers, parse_value, shown, split_list
@@ -204,7 +205,28 @@ def _flows(reading: _Reading, clusters: tuple[str, ...], folder: str) -> tuple[F
     present = [flow for flow in pairs if _exists(reading.texts, flow)]
     used = {alias for flow in present for alias in (flow.source, flow.target)}
     known = {alias: _cluster(reading, alias) for alias in clusters if alias in used}
-    return tuple(_flow(reading.texts, folder, known[flow.source], known[flow.target]) for flow in present)
+    steps = {flow: _connect_transforms(reading, flow) for flow in present}
+    return tuple(_flow(reading.texts, folder, known[flow.source], known[flow.target], steps[flow]) for flow in present)
+
+
+def _connect_transforms(reading: _Reading, flow: FlowName) -> tuple[ConnectTransform, ...]:
+    """The chain of a flow; what is wrong is told where it is written. A flow that copies nothing needs none to be right."""
+    if not any("transforms" in key or "predicates" in key for key in reading.entries):
+        return ()
+    connector = layers.connector_texts(reading.texts, flow)
+    if not is_exactly_true(connector["enabled"].strip()):
+        return ()
+    written = layers.connector_texts({key: entry.value for key, entry in reading.entries.items()}, flow)
+    found, problems = read_connect_transforms(connector, written)
+    for key, sentence in problems:
+        own = f"{flow}.{key}"
+        # What is missing is told with the line of the list that asks for it.
+        lists = [name for name in (f"{flow}.{key.partition('.')[0]}", key.partition(".")[0]) if name in reading.entries]
+        missing = own not in reading.entries and lists
+        reading.problem(lists[0] if missing else own, f"{own}: {sentence}" if missing else sentence)
+    for key, sentence in connect_warnings(connector):
+        reading.warn(f"{flow}.{key}", sentence)
+    return found
 
 
 def _exists(texts: Mapping[str, str], flow: FlowName) -> bool:
@@ -229,7 +251,13 @@ def _cluster(reading: _Reading, alias: str) -> ClusterSettings:
     return ClusterSettings(alias, servers, MappingProxyType({"security.protocol": "PLAINTEXT"} | security))
 
 
-def _flow(texts: Mapping[str, str], folder: str, source: ClusterSettings, target: ClusterSettings) -> FlowSettings:
+def _flow(
+    texts: Mapping[str, str],
+    folder: str,
+    source: ClusterSettings,
+    target: ClusterSettings,
+    connect_transforms: tuple[ConnectTransform, ...],
+) -> FlowSettings:
     name = FlowName(source.alias, target.alias)
     worker = layers.worker_texts(texts, name)
     connector = layers.connector_texts(texts, name)
@@ -247,6 +275,7 @@ def _flow(texts: Mapping[str, str], folder: str, source: ClusterSettings, target
         name=name,
         folder=folder,
         record_transforms=read_transforms(connector),
+        connect_transforms=connect_transforms,
         custom_texts=layers.custom_texts(connector) if _has_custom_class(connector) else MappingProxyType({}),
         emits_heartbeats=values["emit_heartbeats_enabled"],
         source=source,

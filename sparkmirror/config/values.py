@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from sparkmirror.config.connect_transforms import ConnectTransform
+from sparkmirror.config.keys import SIMPLE_HEADER_CONVERTER
 from sparkmirror.config.transforms import TransformSettings
 from sparkmirror.model import FlowName
 
@@ -48,6 +50,8 @@ class FlowSettings:
     folder: str
     custom_texts: Mapping[str, str] = field(repr=False)
     record_transforms: tuple[TransformSettings, ...]
+    connect_transforms: tuple[ConnectTransform, ...]
+    header_converter: str | None
 
     topics: tuple[str, ...]
     topics_exclude: tuple[str, ...]
@@ -118,6 +122,16 @@ class FlowSettings:
     offset_flush_timeout_ms: int
     exactly_once_source_support: str
     task_shutdown_graceful_timeout_ms: int
+
+    @property
+    def has_transforms(self) -> bool:
+        """Whether records of some topics may be changed on their way."""
+        return bool(self.record_transforms or self.connect_transforms)
+
+    @property
+    def has_simple_headers(self) -> bool:
+        """Whether headers are written as MirrorMaker 2 writes them with SimpleHeaderConverter."""
+        return self.header_converter == SIMPLE_HEADER_CONVERTER
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ class Mirror:
     def start(self) -> None:
         """Starts Spark and the flows, and returns while they start."""
         slots = slots_per_flow(self._flows)
-        lanes = sum(bool(flow.record_transforms) for flow in self._flows)
+        lanes = sum(flow.has_transforms for flow in self._flows)
         self._spark = SparkSlots(
             master=self._options.master, conf=self._options.conf, slots=sum(slots.values()), lanes=lanes
         )

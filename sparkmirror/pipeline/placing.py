@@ -92,7 +92,7 @@ class Placing:
         due = {p: ready for p, ready in points.items() if not self._is_finished(p, ready, ends.get(p, -1))}
         if not due:
             return
-        as_records = {p: ready for p, ready in due.items() if context.transforms.of(p.topic)}
+        as_records = {p: ready for p, ready in due.items() if context.transforms.are_for(p.topic)}
         orders = [self._order(p, ready, RECORD_LANE) for p, ready in as_records.items()]
         orders += self._slot_orders({p: ready for p, ready in due.items() if p not in as_records}, ends)
         if not orders:

@@ -41,6 +41,8 @@ LOCAL_SETTINGS = {
     # only cost CPU at the start.
     JVM_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
     "spark.ui.enabled": "false",
+    # Nothing is stored there, but Spark makes the folder, else in the one that the command was given in.
+    "spark.sql.warehouse.dir": os.path.join(tempfile.gettempdir(), "sparkmirror-warehouse"),
     "spark.python.daemon.module": "sparkmirror.worker_daemon",
 }
 # Records that pass a transform pass the JVM too: it needs room for them, and its optimising compiler is worth its start.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from sparkmirror.config import FlowSettings
-from sparkmirror.pipeline.lane.orders import Culprit, Suspect, reason_of
-from sparkmirror.pipeline.records.transforming import transformed
+from sparkmirror.pipeline.lane.orders import Culprit, LaneOrder, Suspect, reason_of
+from sparkmirror.pipeline.lane.shaping import shaped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,38 +20,38 @@ if TYPE_CHECKING:
 __all__ = ["find_culprit"]
 
 
-def find_culprit(session: SparkSession, flow: FlowSettings, config_path: str, suspect: Suspect) -> Culprit | None:
+def find_culprit(session: SparkSession, flow: FlowSettings, order: LaneOrder, suspect: Suspect) -> Culprit | None:
     """The first failing record of a range; none if the range passes."""
     start, end = suspect.start, suspect.end
-    reason = _failure(session, flow, config_path, suspect, start, end)
+    reason = _failure(session, flow, order, suspect, start, end)
     if not reason:
         return None
     while end - start > 1:
         middle = (start + end) // 2
-        told = _failure(session, flow, config_path, suspect, start, middle)
+        told = _failure(session, flow, order, suspect, start, middle)
         if told:
             end, reason = middle, told
         else:
             start = middle
-    told = _failure(session, flow, config_path, suspect, start, end)
+    told = _failure(session, flow, order, suspect, start, end)
     return Culprit(suspect.partition, start, told or reason)
 
 
 def _failure(
-    session: SparkSession, flow: FlowSettings, config_path: str, suspect: Suspect, start: int, end: int
+    session: SparkSession, flow: FlowSettings, order: LaneOrder, suspect: Suspect, start: int, end: int
 ) -> str:
     """What the transforms say of these records; empty if nothing."""
     if start >= end:
         return ""
     topic, wanted = suspect.partition
     edges = [{topic: {str(p): edge if p == wanted else 0 for p in range(suspect.partitions)}} for edge in (start, end)]
-    options = {"config": config_path, "cluster": flow.source.alias, "subscribe": topic}
+    options = {"config": order.config_path, "cluster": flow.source.alias, "subscribe": topic}
     options["startingOffsets"], options["endingOffsets"] = map(json.dumps, edges)
     if flow.consumer.get("isolation.level") == "read_committed":
         options["kafka.isolation.level"] = "read_committed"
     rows = session.read.format("kafka-records").options(**options).load()
     try:
-        out = transformed(session, rows, suspect.transforms, where=str(flow.name), folder=flow.folder)
+        out = shaped(session, rows, flow, order, suspect.transforms)
         out.write.format("noop").mode("overwrite").save()
     except PySparkException as error:
         return reason_of(error)

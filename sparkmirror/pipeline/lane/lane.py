@@ -112,6 +112,7 @@ class RecordLane:
             lane_id=lane_id(context),
             producer_id=producer[0],
             producer_epoch=producer[1],
+            names_are_final=bool(context.flow.connect_transforms),
         )
         self._query = LaneQuery(
             self._spark, context.flow, order, groups, self._suspects(mine), lambda q, reason: self._ended.put((q, reason))

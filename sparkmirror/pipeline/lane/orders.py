@@ -59,6 +59,11 @@ class LaneOrder:
         """The same back."""
         return cls(**json.loads(text))
 
+    @classmethod
+    def of_trial(cls, config_path: str, config_digest: str, flow: FlowName) -> LaneOrder:
+        """For transforms that are only tried: nothing is written by it."""
+        return cls(config_path, config_digest, flow.source, flow.target, "", "", "trial", "", -1, -1)
+
     def cluster(self, alias: str) -> ClusterOptions:
         """How tasks reach a cluster."""
         return ClusterOptions((("config", self.config_path), ("cluster", alias)))

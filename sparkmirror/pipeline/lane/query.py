@@ -95,7 +95,7 @@ class LaneQuery:
         register(session)
         session.dataSource.register(LaneSource)
         if self._suspects:
-            found = (find_culprit(session, self._flow, self.order.config_path, suspect) for suspect in self._suspects)
+            found = (find_culprit(session, self._flow, self.order, suspect) for suspect in self._suspects)
             self.culprits = [culprit for culprit in found if culprit is not None]
             if self.culprits:
                 return
@@ -116,22 +116,11 @@ class LaneQuery:
 
     def _rows(self, session: SparkSession, source: str) -> DataFrame:
         """A branch for each group of topics that pass the same transforms; each partition is read by one of them."""
-        from sparkmirror.pipeline.records.transforming import transformed
+        from sparkmirror.pipeline.lane.shaping import shaped
 
-        flow, branches = self._flow, []
+        branches = []
         for number, transforms in enumerate(self.groups):
             order = replace(self.order, group=number)
             rows = session.readStream.format(source).option("order", order.text()).load()
-            where = f"{self.order.config_path}: {flow.name}"
-            branches.append(transformed(session, rows, transforms, where=where, folder=flow.folder))
-        return reduce(lambda left, right: left.unionByName(right), (_shaped(branch) for branch in branches))
-
-
-def _shaped(rows: DataFrame) -> DataFrame:
-    """Columns of the same types in every branch."""
-    from pyspark.sql import functions as f
-
-    kinds = {"topic": "string", "partition": "int", "offset": "bigint", "key": "binary", "value": "binary"}
-    return rows.select(
-        *(f.col(name).cast(kind).alias(name) for name, kind in kinds.items()), f.col("timestamp"), f.col("headers")
-    )
+            branches.append(shaped(session, rows, self._flow, self.order, transforms))
+        return reduce(lambda left, right: left.unionByName(right), branches)

@@ -21,7 +21,7 @@ from sparkmirror.wire import Headers
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register_functions"]
+__all__ = ["HEADERS", "register_functions"]
 
 HEADERS = "array<struct<key: string, value: binary>>"
 # Written in SQL, it becomes part of the plan: no row passes Python. The last header of a name counts, as in Kafka's client.

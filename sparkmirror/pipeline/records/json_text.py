@@ -6,9 +6,9 @@ import json
 import re
 from collections.abc import Callable
 from json.decoder import scanstring  # type: ignore[attr-defined]  # Python's own reader of one string
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["Path", "json_path", "masked", "replaced"]
+__all__ = ["Member", "Path", "json_path", "masked", "members", "replaced", "whole"]
 
 # `*` is every member or element.
 Path = tuple[str | int, ...]
@@ -19,6 +19,15 @@ MASK = "***"
 _decode = json.JSONDecoder().raw_decode
 
 Span = tuple[int, int, str]
+
+
+class Member(NamedTuple):
+    """One member of an object: its name, where that is written, and where its value begins and ends."""
+
+    name: str
+    start: int
+    value: int
+    end: int
 
 
 def json_path(text: str) -> Path:
@@ -47,6 +56,52 @@ def replaced(text: str, path: Path, new: str) -> str:
     return _changed(text, path, lambda _: new)
 
 
+def members(text: str) -> list[Member]:
+    """The members of a text that is one JSON object, in their order. Raises ValueError for another text."""
+    at = _skip(text, 0)
+    if text[at : at + 1] != "{":
+        raise ValueError(f"is no JSON object but {_kind(whole(text))}")
+    found: list[Member] = []
+    at = _skip(text, at + 1)
+    while text[at : at + 1] != "}" or found:
+        start = at
+        name, value = _name(text, at)
+        _, end = _value(text, value)
+        found.append(Member(name, start, value, end))
+        at = _skip(text, end)
+        sign = text[at : at + 1]
+        if sign == "}":
+            break
+        if sign != ",":
+            raise ValueError(f"is no JSON: expected , or }} at character {at}")
+        at = _skip(text, at + 1)
+    _refuse_rest(text, at + 1)
+    return found
+
+
+def whole(text: str) -> Any:
+    """What a text says that is one JSON value. Raises ValueError for another text."""
+    found, end = _value(text, _skip(text, 0))
+    _refuse_rest(text, end)
+    return found
+
+
+def _kind(found: Any) -> str:
+    match found:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case list():
+            return "a list"
+        case _:
+            return "an object"
+
+
 def _mask(found: Any) -> Any:
     match found:
         case None:
@@ -65,15 +120,19 @@ def _mask(found: Any) -> Any:
 
 def _changed(text: str, path: Path, change: Callable[[Any], str]) -> str:
     spans: list[Span] = []
-    end = _skip(text, _walk(text, _skip(text, 0), path, change, spans))
-    if end != len(text):
-        raise ValueError(f"is no JSON: something follows at character {end}")
+    _refuse_rest(text, _walk(text, _skip(text, 0), path, change, spans))
     parts: list[str] = []
     at = 0
     for start, stop, new in spans:
         parts += (text[at:start], new)
         at = stop
     return "".join((*parts, text[at:])) if spans else text
+
+
+def _refuse_rest(text: str, end: int) -> None:
+    end = _skip(text, end)
+    if end != len(text):
+        raise ValueError(f"is no JSON: something follows at character {end}")
 
 
 def _skip(text: str, at: int) -> int:

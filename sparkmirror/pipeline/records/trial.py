@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -14,9 +14,11 @@ from sparkmirror.clusters import EARLIEST, LATEST, ClusterClient, list_offsets
 from sparkmirror.config import FlowSettings, Settings, TransformSettings
 from sparkmirror.errors import ConfigInvalid
 from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.lane.orders import LaneOrder
+from sparkmirror.pipeline.lane.shaping import shaped
 from sparkmirror.pipeline.records.registering import register
-from sparkmirror.pipeline.records.transforming import transformed
 from sparkmirror.pipeline.spark import SparkSlots
+from sparkmirror.topology import policy_for
 
 __all__ = ["Shown", "Trial", "TriedRecord", "try_transforms"]
 
@@ -46,7 +48,7 @@ class TriedRecord:
 class Trial:
     """What was tried and what came of it."""
 
-    transforms: tuple[TransformSettings, ...]
+    names: tuple[str, ...]
     records: tuple[TriedRecord, ...]
     plan: str
 
@@ -92,21 +94,25 @@ def _tried(
     records: list[TriedRecord] = []
     plan = ""
     where = f"{settings.path}: {flow.name}"
+    order = LaneOrder.of_trial(settings.path, settings.digest, flow.name)
+    # Connect's transforms name topics as the target does.
+    name = policy_for(flow).format_remote_topic(flow.name.source, topic) if flow.connect_transforms else topic
     for partition, (start, end) in ranges.items():
         # One partition at a time: an offset then names one record, whatever the transform makes of the rest of it.
         options = {"config": settings.path, "cluster": flow.source.alias, "subscribe": topic}
         options["startingOffsets"] = _edge(ranges, partition, start)
         options["endingOffsets"] = _edge(ranges, partition, end)
         rows = session.read.format("kafka-records").options(**options).load()
-        out = transformed(session, rows, transforms, where=where, folder=flow.folder)
+        out = shaped(session, rows, flow, order, transforms)
         plan = str(out._jdf.queryExecution().optimizedPlan().toString()).rstrip()
         try:
-            before = {row.offset: _shown(row) for row in rows.collect()}
+            before = {row.offset: replace(_shown(row), topic=name) for row in rows.collect()}
             after = {row.offset: _shown(row) for row in out.collect()}
         except PySparkException as error:
             raise ConfigInvalid(where, [f"{partition}: {_reason(error)}"]) from error
         records += [TriedRecord(offset, shown, after.get(offset)) for offset, shown in before.items()]
-    return Trial(transforms, tuple(records), plan)
+    names = (*(t.name for t in transforms), *(t.name for t in flow.connect_transforms))
+    return Trial(names, tuple(records), plan)
 
 
 def _edge(ranges: dict[TopicPartition, tuple[int, int]], wanted: TopicPartition, offset: int) -> str:

@@ -99,7 +99,7 @@ def test_files_refused_though_java_accepts_them_are_these():
             parse(case["text"], "mm2.properties", {})
         except ConfigInvalid as error:
             ours_alone.extend(problem.split(": ", 2)[1] for problem in error.problems)
-    # a separator no topic name can hold; another alias; no cluster; transforms; no replicas
+    # a separator no topic name can hold; another alias; no cluster; a transform without a class; no replicas
     assert ours_alone == [
         "replication.policy.separator",
         "source.cluster.alias",

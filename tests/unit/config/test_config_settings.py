@@ -191,7 +191,7 @@ def test_blank_after_true_hides_the_flow_unless_heartbeats_keep_it():
         ("A->B.sync.topic.acls.enabled = yes", "expected true or false, found `yes`"),
         ("offset-syncs.topic.location = Source", "expected one of source, target, found `Source`"),
         ("security.protocol = abc", "expected one of SASL_SSL, PLAINTEXT, SSL, SASL_PLAINTEXT, found `abc`"),
-        ("transforms = route", "expected no transforms: records are copied byte for byte"),
+        ("transforms = route", "transforms: A->B.transforms.route.type: expected one that runs here"),
         ("A->B.replication.policy.class = com.Mine", "or org.apache.kafka.connect.mirror.IdentityReplicationPolicy"),
         ("topic.filter.class = x.Y", "expected org.apache.kafka.connect.mirror.DefaultTopicFilter"),
         ("group.filter.class = x.Y", "expected org.apache.kafka.connect.mirror.DefaultGroupFilter"),
