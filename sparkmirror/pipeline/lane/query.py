@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from sparkmirror.pipeline.spark import SparkSlots
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
 __all__ = ["LaneQuery"]
 
@@ -86,15 +88,17 @@ class LaneQuery:
 
         from sparkmirror.pipeline.lane.blame import find_culprit
         from sparkmirror.pipeline.lane.source import FORMAT, LaneSource
-        from sparkmirror.pipeline.records.registering import register
+        from sparkmirror.pipeline.records.functions import register_functions
+        from sparkmirror.pipeline.records.source import KafkaRecords
 
         logging.getLogger("SQLQueryContextLogger").disabled = True  # Spark's second, longer word about a mistake
         session = SparkSession(self._spark.wait())
         # Data sources are looked up in the session that is active in this thread, and a new thread has none.
         session._jvm.SparkSession.setActiveSession(session._jsparkSession)
-        register(session)
         session.dataSource.register(LaneSource)
+        register_functions(session, self._words())
         if self._suspects:
+            session.dataSource.register(KafkaRecords)
             found = (find_culprit(session, self._flow, self.order, suspect) for suspect in self._suspects)
             self.culprits = [culprit for culprit in found if culprit is not None]
             if self.culprits:
@@ -108,11 +112,18 @@ class LaneQuery:
             while not self._stop.is_set():
                 if query.awaitTermination(WATCH_S):  # raises what ended it
                     return
-            waiting = threading.Thread(target=query.processAllAvailable, name="draining", daemon=True)
+            waiting = threading.Thread(target=_drain, args=(query,), name="draining", daemon=True)
             waiting.start()
             waiting.join(STOP_S)
         finally:
             query.stop()
+
+    def _words(self) -> str | None:
+        """Where the names of functions may stand; none if a Python function may use any. Each one costs its start."""
+        transforms = [transform for group in self.groups for transform in group]
+        if any(transform.function for transform in transforms):
+            return None
+        return " ".join(transform.sql for transform in transforms)
 
     def _rows(self, session: SparkSession, source: str) -> DataFrame:
         """A branch for each group of topics that pass the same transforms; each partition is read by one of them."""
@@ -124,3 +135,11 @@ class LaneQuery:
             rows = session.readStream.format(source).option("order", order.text()).load()
             branches.append(shaped(session, rows, self._flow, self.order, transforms))
         return reduce(lambda left, right: left.unionByName(right), branches)
+
+
+def _drain(query: StreamingQuery) -> None:
+    """Until no batch is under way; what fails then is found out as after a crash."""
+    from pyspark.errors import PySparkException
+
+    with suppress(PySparkException):
+        query.processAllAvailable()

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LaneReader"]
 
-# Of one batch, all partitions together: large enough that Spark's work for a batch does not count, small enough that what
-# is lost by a crash is made again in a second.
-BATCH_BYTES_MAX = 48 << 20
+# Of one batch, all partitions together: Spark takes half a second for each, however much it holds. What is done of a batch
+# when it fails counts, and a drain waits for its end.
+BATCH_BYTES_MAX = 256 << 20
 WEIGHTS_S = 60.0
 
 

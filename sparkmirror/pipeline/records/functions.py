@@ -32,12 +32,14 @@ HEADER = (
 )
 
 
-def register_functions(session: SparkSession) -> None:
-    """Makes the functions available in the SQL of a session."""
-    session.sql(HEADER)
+def register_functions(session: SparkSession, wanted: str | None = None) -> None:
+    """Makes the functions available in the SQL of a session; only those that this text names, if there is one."""
+    if wanted is None or "header" in wanted.lower():
+        session.sql(HEADER)
     kinds = {json_mask: "string", json_set: "string", hash_keyed: "string", set_header: HEADERS, drop_header: HEADERS}
     for function, kind in kinds.items():
-        session.udf.register(function.__name__, arrow_udf(function, kind))
+        if wanted is None or function.__name__ in wanted.lower():
+            session.udf.register(function.__name__, arrow_udf(function, kind))
 
 
 def set_header(headers: pa.Array, names: pa.Array, values: pa.Array) -> pa.Array:

@@ -119,6 +119,8 @@ def _mask(found: Any) -> Any:
 
 
 def _changed(text: str, path: Path, change: Callable[[Any], str]) -> str:
+    if len(path) == 1 and (quick := _changed_quickly(text, path[0], change)) is not None:
+        return quick
     spans: list[Span] = []
     _refuse_rest(text, _walk(text, _skip(text, 0), path, change, spans))
     parts: list[str] = []
@@ -127,6 +129,38 @@ def _changed(text: str, path: Path, change: Callable[[Any], str]) -> str:
         parts += (text[at:start], new)
         at = stop
     return "".join((*parts, text[at:])) if spans else text
+
+
+def _changed_quickly(text: str, name: str | int, change: Callable[[Any], str]) -> str | None:
+    """For a member of the outermost object whose name stands once in a text without escapes; None for anything else.
+
+    Where no character is escaped, a quoted name in front of a colon is the name of a member. If it stands there once and
+    the outermost object has it, it is that one. Python's own reader sees to it that the text is JSON, in half the time.
+    """
+    if not isinstance(name, str) or name == EVERY or "\\" in text or "\"" in name:
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None  # the careful reader says what is wrong
+    if not isinstance(found, dict):
+        return None
+    quoted = f'"{name}"'
+    at = text.find(quoted)
+    if name not in found or text.find(quoted, at + 1) >= 0:
+        return None if name in found else text
+    at = _skip(text, at + len(quoted))
+    if text[at : at + 1] != ":":
+        return None
+    at = _skip(text, at + 1)
+    value = found[name]
+    if isinstance(value, str):
+        end = at + len(value) + 2
+    elif isinstance(value, dict | list):
+        return None
+    else:
+        end = _decode(text, at)[1]
+    return f"{text[:at]}{change(value)}{text[end:]}"
 
 
 def _refuse_rest(text: str, end: int) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkmirror.pipeline.records import json_text
 from sparkmirror.pipeline.records.json_text import json_path, masked, replaced
 
 documents = st.recursive(
@@ -84,3 +85,22 @@ def _replaced(document: Any, steps: tuple[str | int, ...]) -> Any:
     if isinstance(document, list):
         return [_replaced(value, rest) if step in ("*", at) else value for at, value in enumerate(document)]
     return document
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["a", "b", "session", 'q"', "ä"]),
+        st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.just("session") | st.lists(st.just("a"))
+        | st.fixed_dictionaries({"session": st.text(max_size=3)}),
+        max_size=5,
+    ),
+    st.sampled_from(["$.a", "$.session", "$.ä"]),
+    st.sampled_from([None, 1]),
+    st.booleans(),
+)  # fmt: skip
+def test_the_quick_way_gives_what_the_careful_one_gives(document: Any, path: str, indent: int | None, escape: bool) -> None:
+    text = json.dumps(document, indent=indent, ensure_ascii=escape)
+    quick = masked(text, json_path(path))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(json_text, "_changed_quickly", lambda *_: None)
+        assert masked(text, json_path(path)) == quick

@@ -72,3 +72,27 @@ def test_damage_in_a_record_is_told_with_its_offset(at: int) -> None:
     else:
         read_columns(view, columns, **EVERYTHING)
         assert records_of(columns) == wanted
+
+
+@given(
+    st.lists(st.tuples(st.none() | st.binary(max_size=90), st.none() | st.binary(max_size=300)), min_size=1, max_size=80),
+    st.data(),
+)
+def test_one_wrong_byte_is_read_as_the_careful_reader_reads_it(rows: list, data: st.DataObject) -> None:
+    batch = build_batch([Record(at, NOW + at, key, value, ()) for at, (key, value) in enumerate(rows)])
+    at = data.draw(st.integers(61, len(batch) - 1))
+    batch[at] = data.draw(st.integers(0, 255))
+    [view] = views_of(mended(batch))
+    outcomes = []
+    for read in (_quickly, lambda v: list(read_records(v))):
+        try:
+            outcomes.append(read(view))
+        except CorruptBatch:
+            outcomes.append("damaged")
+    assert outcomes[0] == outcomes[1]
+
+
+def _quickly(view) -> list[Record]:
+    columns = Columns()
+    read_columns(view, columns, start=0, end=1 << 62)
+    return records_of(columns)
