@@ -45,8 +45,8 @@ LOCAL_SETTINGS = {
     "spark.sql.warehouse.dir": os.path.join(tempfile.gettempdir(), "sparkmirror-warehouse"),
     "spark.python.daemon.module": "sparkmirror.worker_daemon",
 }
-# Records that pass a transform pass the JVM too: it needs room for them, and its optimising compiler is worth its start after
-# a million of them.
+# Records that pass a transform pass the JVM too: it needs room for them, and after a million of them its optimising compiler
+# was worth its start.
 LANE_SETTINGS = {
     "spark.driver.memory": "1g",
     JVM_OPTIONS: "-XX:+UseSerialGC -Xshare:auto",

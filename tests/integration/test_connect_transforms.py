@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from integration.connecting import LITERAL, chain_properties, moved, produce_for_chain
-from integration.mirroring import await_true, log_ends
+from integration.mirroring import await_true, log_ends, run_once
 from integration.scenario import Pair
 from judge import java_records
 from judge.java_gateway import java_gateway
@@ -407,3 +407,26 @@ def test_mirrormaker_2_stops_at_a_header_with_text(
         told = "Invalid schema type for ByteArrayConverter: STRING"
         log = mm2.log_file
         await_true(lambda: log.exists() and told in log.read_text(errors="replace"), MM2_SECONDS, told)
+
+
+SIMPLE = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+
+
+@pytest.mark.nightly
+def test_the_same_file_copies_the_same_records_here(
+    source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """RegexRouter, Filter with predicates and InsertHeader, each program on a pair of its own with the same records."""
+    pairs = [Pair(source_cluster, target_cluster, tmp_path) for _ in range(2)]
+    files = []
+    for pair in pairs:
+        produce_for_chain(pair)
+        files.append(chain_properties(pair, LITERAL) | {f"{pair.flow}.header.converter": SIMPLE})
+    theirs, ours = pairs
+    done = run_once(ours.write(files[1]))
+    assert done.status == 0, done.output
+    counts = {moved(theirs, n): sum(log_ends(target_cluster, moved(ours, n)).values()) for n in (1, 2, 3)}
+    assert all(counts.values())
+    through_mm2(theirs, theirs.settings(files[0]), counts)
+    for number in (1, 2, 3):
+        assert copied(target_cluster, moved(ours, number)) == copied(target_cluster, moved(theirs, number))
