@@ -95,7 +95,8 @@ def _row(topic: PlannedTopic) -> Sequence[Text]:
     style = "red" if topic.action == "stop" else ""
     if not topic.replicated:
         return [Text(printable(topic.topic)), Text("not copied"), *[Text("")] * 3, Text(printable(topic.reason))]
-    why = "; ".join([topic.reason if topic.action in ("nothing", "create") else topic.action_reason, *_gaps(topic)])
+    reason = topic.reason if topic.action in ("nothing", "create") else topic.action_reason
+    why = "; ".join([reason, *_passed(topic), *_gaps(topic)])
     cells = [topic.topic, topic.remote, _action(topic), _starts(topic), _behind(topic), why]
     return [Text(printable(cell), style=style) for cell in cells]
 
@@ -131,7 +132,12 @@ def _topic_facts(topic: PlannedTopic) -> list[str]:
     if not topic.replicated:
         return [topic.reason]
     starts = f"starts at {_starts(topic)}, {_behind(topic)} behind"
-    return [topic.reason, _action(topic), starts, *([topic.action_reason] if topic.action_reason else []), *_gaps(topic)]
+    more = [*([topic.action_reason] if topic.action_reason else []), *_passed(topic), *_gaps(topic)]
+    return [topic.reason, _action(topic), starts, *more]
+
+
+def _passed(topic: PlannedTopic) -> list[str]:
+    return [f"as records, through {', '.join(topic.transforms)}"] if topic.transforms else []
 
 
 def _action(topic: PlannedTopic) -> str:

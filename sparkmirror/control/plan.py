@@ -27,6 +27,7 @@ from sparkmirror.ledger import LedgerView, Owner
 from sparkmirror.model import ConfigEntry, OffsetSync, TopicPartition
 from sparkmirror.pipeline.process import Process
 from sparkmirror.pipeline.takeover import read_positions, read_syncs
+from sparkmirror.pipeline.topic_transforms import TopicTransforms
 from sparkmirror.topology import (
     Action,
     ConfigRules,
@@ -122,6 +123,7 @@ class PlannedTopic:
     replication_factor: int | None  # only for a topic to be created; -1 is the target's default
     configs: Mapping[str, str]
     starts: tuple[PartitionStart, ...]
+    transforms: tuple[str, ...] = ()  # by name, in their order; with any it is copied as records
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +265,8 @@ def judge(found: Found) -> FlowPlan:
     """What follows from what was read."""
     flow = found.flow
     changes = {change.topic: change for change in _changes(found)}
-    topics = [_planned(found, decision, changes.get(decision.topic)) for decision in _decisions(found)]
+    transforms = TopicTransforms(found.flow)
+    topics = [_planned(found, decision, changes.get(decision.topic), transforms) for decision in _decisions(found)]
     return FlowPlan(
         source=flow.name.source,
         target=flow.name.target,
@@ -307,7 +310,9 @@ def _changes(found: Found) -> list[TopicChange]:
     return TopicPlan(found.flow, found.source, found.target).changes
 
 
-def _planned(found: Found, decision: _Decision, change: TopicChange | None) -> PlannedTopic:
+def _planned(
+    found: Found, decision: _Decision, change: TopicChange | None, transforms: TopicTransforms
+) -> PlannedTopic:
     assert found.source is not None
     is_new = change is not None and change.action is Action.CREATE
     action = "" if not decision.replicated else change.action.value if change is not None else "unknown"
@@ -324,6 +329,7 @@ def _planned(found: Found, decision: _Decision, change: TopicChange | None) -> P
         replication_factor=found.flow.replication_factor if is_new else None,
         configs=creation_configs(ConfigRules.of(found.flow), found.configs.get(decision.topic, [])) if is_new else {},
         starts=tuple(_start(found, decision, index) for index in range(partitions)) if decision.replicated else (),
+        transforms=transforms.names(decision.topic) if decision.replicated else (),
     )
 
 

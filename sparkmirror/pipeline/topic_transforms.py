@@ -28,6 +28,11 @@ class TopicTransforms:
         """Whether any transform may change, leave out or send elsewhere a record of this topic."""
         return bool(self.of(topic)) or self._is_connected(topic)
 
+    def names(self, topic: str) -> tuple[str, ...]:
+        """Of all that its records may pass."""
+        connected = self._flow.connect_transforms if self._is_connected(topic) else ()
+        return (*(transform.name for transform in self.of(topic)), *(transform.name for transform in connected))
+
     def _is_connected(self, topic: str) -> bool:
         if topic not in self._connected:
             remote = self._policy.format_remote_topic(self._flow.name.source, topic)

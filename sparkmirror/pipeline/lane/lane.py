@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import tempfile
 import time
 import uuid
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from sparkmirror.ledger import RECORD_LANE, LedgerRecord, Open, State, covered_f
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.flow_context import FlowContext
 from sparkmirror.pipeline.lane.dead_letters import send_dead_letter
-from sparkmirror.pipeline.lane.orders import Culprit, LaneEntry, LaneOrder, Suspect
+from sparkmirror.pipeline.lane.orders import Culprit, LaneEntry, LaneOrder, Suspect, make_folder, remove_left_folders
 from sparkmirror.pipeline.lane.query import LaneQuery
 from sparkmirror.pipeline.lane.recovering import lane_id, raise_lane_epoch, recover_lane
 from sparkmirror.pipeline.placing import Placing
@@ -99,7 +98,8 @@ class RecordLane:
             transforms = context.transforms.of(partition.topic)
             if transforms not in groups:
                 groups.append(transforms)
-        name = f"records-{uuid.uuid4().hex[:12]}"
+        remove_left_folders()
+        name = uuid.uuid4().hex[:12]
         place = context.place
         order = LaneOrder(
             config_path=place.config_path,
@@ -107,7 +107,7 @@ class RecordLane:
             source=context.flow.name.source,
             target=context.flow.name.target,
             ledger_topic=place.ledger_topic,
-            folder=tempfile.mkdtemp(prefix=f"sparkmirror-{name}-"),
+            folder=make_folder(name),
             name=name,
             lane_id=lane_id(context),
             producer_id=producer[0],

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import json
-import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from sparkmirror.config import FlowSettings, TransformSettings, load
 from sparkmirror.errors import ConfigError
 from sparkmirror.ledger import Attempt
 from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.pipeline.process import Process
 from sparkmirror.pipeline.records.options import ClusterOptions
 
 __all__ = [
@@ -22,12 +24,16 @@ __all__ = [
     "LaneOrder",
     "Suspect",
     "flow_of",
+    "make_folder",
     "read_entries",
     "reason_of",
+    "remove_left_folders",
     "take_slip",
     "write_entries",
     "write_slip",
 ]
+
+FOLDER = "sparkmirror-lane-"
 
 
 @dataclass(frozen=True)
@@ -162,7 +168,7 @@ def read_entries(folder: str) -> tuple[dict[TopicPartition, LaneEntry], bool]:
 def write_slip(order: LaneOrder, task: int, entry: LaneEntry) -> None:
     """Before the first row."""
     folder = _slips(order)
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / str(task)
     path.with_suffix(".new").write_text(entry.text(), encoding="utf-8")
     path.with_suffix(".new").replace(path)
@@ -180,7 +186,25 @@ def take_slip(order: LaneOrder, task: int) -> LaneEntry | None:
 
 
 def _slips(order: LaneOrder) -> Path:
-    return Path(tempfile.gettempdir(), f"sparkmirror-{order.name}-{os.getuid()}")
+    """In the temporary folder of whatever machine the task runs on; on the driver's that is the query's own."""
+    return Path(tempfile.gettempdir(), f"{FOLDER}{order.name}", "slips")
+
+
+def make_folder(name: str) -> str:
+    """The folder of a query on the driver's machine; it says whose it is."""
+    path = Path(tempfile.gettempdir(), f"{FOLDER}{name}")
+    path.mkdir(mode=0o700)
+    (path / "owner").write_text(Process.this().name, encoding="utf-8")
+    return str(path)
+
+
+def remove_left_folders() -> None:
+    """Folders of drivers that were killed and are seen to be dead."""
+    this = Process.this()
+    for path in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
+        with suppress(OSError):  # another one removes it too, or it is another user's
+            if this.is_dead((path / "owner").read_text(encoding="utf-8")):
+                shutil.rmtree(path)
 
 
 # --- what Spark says ------------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from sparkmirror.config.connect_options import (
     header_value,
     rename_pairs,
 )
-from sparkmirror.control import Mirror, RunOptions, make_plan
 from sparkmirror.errors import ConfigInvalid
 
 BASE = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
@@ -163,11 +162,12 @@ def test_a_secret_is_not_told() -> None:
     assert "${env:HIDDEN}" in told and "hunter2" not in told
 
 
-def test_a_run_and_its_plan_refuse_what_would_not_be_done() -> None:
-    settings = read(step("Filter"))
-    for action in (lambda: Mirror(settings, RunOptions()), lambda: make_plan(settings)):
-        with pytest.raises(ConfigInvalid, match=r"A->B\.transforms\.x: expected none: `run` copies records as they are"):
-            action()
+def test_text_headers_need_a_chain() -> None:
+    simple = "A->B.header.converter = org.apache.kafka.connect.storage.SimpleHeaderConverter\n"
+    [flow] = read(step("Filter") + simple).enabled_flows(None)
+    assert flow.has_simple_headers and flow.has_transforms
+    with pytest.raises(ConfigInvalid, match=r"A->B\.header\.converter: expected .*ByteArrayConverter, found Simple"):
+        read(simple)
 
 
 @pytest.mark.parametrize(
