@@ -17,7 +17,8 @@ from sparkmirror.errors import ConfigError
 
 __all__ = ["ARMED", "POINTS", "arm", "point"]
 
-# In the order of an attempt's life; faults.md names them K1 to K9. The last is the driver's, about to give up a slot.
+# In the order of an attempt's life; faults.md names them K1 to K9. `slots.silent` is the
+# driver's, about to give up a slot; the last two are a task's of the record lane.
 POINTS = (
     "attempt.opened",
     "relay.before_produce",
@@ -29,6 +30,8 @@ POINTS = (
     "record.done",
     "groups.checkpoint_no_commit",
     "slots.silent",
+    "lane.intent_acked",
+    "lane.batch_acked",
 )
 HOLD_S_MAX = 120.0
 _ORDER = re.compile(r"([a-z._]+)=(kill|hold)@(\d+):(.+)\Z")

@@ -64,10 +64,10 @@ class Placing:
         context = self._context
         for partition, order in context.placed.items():
             topic = context.topics.get(partition.topic)
-            if topic is None or order.slot == RECORD_LANE or order.life == (topic.source_topic_id, topic.target_topic_id):
+            if topic is None or order.life == (topic.source_topic_id, topic.target_topic_id):
                 continue
             is_over = partition in context.stopped or context.ledger.view.of(partition).is_closed
-            if not is_over and not self._is_same_life(partition):
+            if not is_over and not self._is_same_life(partition) and order.slot != RECORD_LANE:
                 context.ledger.append([Release(partition, order.attempt)])
 
     def _source_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:

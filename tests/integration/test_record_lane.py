@@ -34,6 +34,7 @@ pytestmark = pytest.mark.timeout(900)
 WAIT_S = 180.0
 KILLS = int(os.environ.get("SPARKMIRROR_LANE_KILLS", "2"))
 GROUPS = 20
+NIGHTLY = functools.partial(pytest.param, marks=pytest.mark.nightly)
 
 
 def order_of(number: int) -> bytes:
@@ -210,6 +211,28 @@ def test_kills_lose_nothing_double_nothing_and_keep_every_group_exact(
     _judge_groups(source_cluster, target_cluster, topic, sent, copied)
 
 
+@pytest.mark.parametrize(
+    "at", [NIGHTLY("lane.intent_acked=kill@1"), "lane.batch_acked=kill@1", NIGHTLY("lane.batch_acked=kill@3")]
+)
+def test_a_worker_that_dies_between_its_intent_and_its_receipt(
+    source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """Of what it sent nothing has landed, or a part in one place and all of it in another."""
+    alias = f"lanep{at[5]}{at[-1]}"
+    topic, flow = f"{alias}-orders", f"{alias}->{alias}-to"
+    create_topics(source_cluster, {topic: (1, {})})
+    made = [value[:-1] + b', "more": "%s"}' % (b"x" * 1000) for value in map(order_of, range(6000))]
+    produce(source_cluster, topic, 0, made)
+    keys = transforms(flow, route=(topic, ROUTE.format(f"{alias}-fr")))
+    path = lane_file(source_cluster, target_cluster, tmp_path, alias, topic, keys)
+    died = tmp_path / "died"
+    monkeypatch.setenv("SPARKMIRROR_FAULTS", f"{at}:{died}")
+    done(run_once(path))
+    assert died.exists()
+    assert values(target_cluster, f"{alias}.{topic}", 0) == [value for value in made if b'"fr"' not in value]
+    assert values(target_cluster, f"{alias}.{alias}-fr", 0) == [value for value in made if b'"fr"' in value]
+
+
 def _ends(cluster: LocalCluster, topic: str) -> dict[int, int]:
     try:
         return log_ends(cluster, topic)
@@ -248,7 +271,6 @@ def places_of_groups(cluster: LocalCluster, prefix: str) -> dict[str, dict[tuple
     return found
 
 
-NIGHTLY = functools.partial(pytest.param, marks=pytest.mark.nightly)
 STRICT = "select * except (value), binary(string(1000 / int(get_json_object(string(value), '$.id')))) as value from records"
 
 

@@ -19,6 +19,7 @@ from sparkmirror.pipeline.process import Process
 from sparkmirror.pipeline.records.options import ClusterOptions
 
 __all__ = [
+    "OURS",
     "Culprit",
     "LaneEntry",
     "LaneOrder",
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 FOLDER = "sparkmirror-lane-"
+OURS = "a task ended: "  # begins what our own code said, where Spark says why a query failed
 
 
 @dataclass(frozen=True)
@@ -219,6 +221,9 @@ def reason_of(error: Exception) -> str:
 
 def _named(lines: Sequence[str]) -> str:
     heads = [(line.partition(":")[0], line) for line in lines]
+    ours = [line.partition(": ")[2] for head, line in heads if head.startswith("sparkmirror.") and " " not in head]
+    if ours:
+        return f"{OURS}{ours[-1][:400]}"
     python = [line for head, line in heads if head.endswith(("Error", "Exception")) and " " not in head]
     spark = [line for line in lines if line.startswith("[")]
     found = python[-1:] or spark[:1] or list(lines[-1:])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sparkmirror.config import FlowSettings, TransformSettings
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.pipeline.lane.orders import Culprit, LaneEntry, LaneOrder, Suspect, reason_of, write_entries
+from sparkmirror.pipeline.lane.orders import OURS, Culprit, LaneEntry, LaneOrder, Suspect, reason_of, write_entries
 from sparkmirror.pipeline.spark import SparkSlots
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ class LaneQuery:
         except SparkmirrorError as error:
             self.refusal, outcome = error, str(error)
         except Exception as error:  # noqa: BLE001  border to Spark: a query that failed is begun anew
-            outcome, self.has_failed_in_spark = reason_of(error), True
+            outcome = reason_of(error)
+            self.has_failed_in_spark = not outcome.startswith(OURS)
         finally:
             self._ended(self, outcome)
             shutil.rmtree(self.order.folder, ignore_errors=True)

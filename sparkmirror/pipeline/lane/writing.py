@@ -31,6 +31,7 @@ from sparkmirror.errors import (
     RecordTooLarge,
     ReplicationError,
     TargetRefusedRecords,
+    TargetTopicRecreated,
 )
 from sparkmirror.ledger import (
     SEQUENCE_MODULUS,
@@ -316,6 +317,8 @@ class Stretch:
             heads = {target: bounds.pop(0) for target, bounds in left.items()}
             for target, base in self._append(sendings, heads).items():
                 start, end = heads[target]
+                if base < self._hand.ends[target]:
+                    raise self._stopped(self._shorter(target, base))
                 for run in placed_runs(sendings[target].stretches, sent[target], end - start, base):
                     extend_runs(runs[target], *run)
                 sent[target] += end - start
@@ -325,6 +328,12 @@ class Stretch:
             if faults.ARMED:
                 faults.point("lane.batch_acked")
         self._prove(sendings, runs, until)
+
+    def _shorter(self, target: TopicPartition, base: int) -> ReplicationError:
+        return TargetTopicRecreated(
+            f"{self._entry.place}: {target} put a record at offset {base}, {self._hand.ends[target]} or more was expected: "
+            "the topic was deleted and created again, or lost its end"
+        )
 
     def _append(
         self, sendings: Mapping[TopicPartition, Sending], heads: Mapping[TopicPartition, tuple[int, int]]
