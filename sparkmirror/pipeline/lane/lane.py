@@ -252,3 +252,6 @@ class RecordLane:
         if open_still:
             raise_lane_epoch(context)
             recover_lane(context, recorder, list(open_still.values()), take)
+            for partition in open_still:
+                if partition in context.ready and partition not in context.stopped:
+                    context.show(partition, "closed")
