@@ -148,6 +148,7 @@ class Conductor:
         self._forget()
 
     def _close(self) -> None:
+        self._lane.abandon()
         for client in (self._context.source, self._context.target):
             client.close()
 

@@ -80,16 +80,14 @@ class RecordLane:
 
     def _begin(self, recorder: Recorder, take: Callable[[LedgerRecord], None]) -> None:
         context = self._context
-        if time.monotonic() < self._due or not (self._mine() or self._held()):
+        if time.monotonic() < self._due or not (self._mine() or self._given):
             return
         producer = raise_lane_epoch(context)
-        held = self._held()
-        if held:  # an attempt belongs to one query
-            recover_lane(context, recorder, held, take)
-            self._listed, self._given = {}, {}
+        if self._given:  # an attempt belongs to one query
+            recover_lane(context, recorder, self._held(), take)
             self._pass_culprits(recorder)
-            ended = [order.partition for order in held if order.partition in context.ready]
-            self._placing.open(partition for partition in ended if partition not in context.stopped)
+            self._placing.open(p for p in self._given if p in context.ready and p not in context.stopped)
+            self._listed, self._given = {}, {}  # only now: whatever failed before is done again
         mine = self._mine()
         if not mine:
             return
@@ -237,6 +235,11 @@ class RecordLane:
         )
 
     # --- the end -------------------------------------------------------------------------------------------------
+
+    def abandon(self) -> None:
+        """Asks the query to end, and does not wait: the flow is another owner's, or has failed."""
+        if self._query is not None:
+            self._end_query()
 
     def finish(self, recorder: Recorder, take: Callable[[LedgerRecord], None]) -> None:
         """Drains the query and closes what it held; what did not drain is found out as after a crash."""

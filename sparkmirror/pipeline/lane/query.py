@@ -60,7 +60,8 @@ class LaneQuery:
 
     def list(self, entries: Sequence[LaneEntry], *, is_ending: bool = False) -> None:
         """The partitions that take part from the next batch on."""
-        write_entries(self.order.folder, entries, is_ending=is_ending)
+        with suppress(FileNotFoundError):  # it has ended meanwhile, and its folder is gone with it
+            write_entries(self.order.folder, entries, is_ending=is_ending)
 
     def stop(self) -> None:
         """Ends after the batch that is under way, if that ends soon; the entries must have been listed as ending."""
