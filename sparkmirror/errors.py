@@ -25,7 +25,9 @@ SparkmirrorError
 │   ├── TargetHasStranger           somebody else writes to the target partition
 │   ├── ContentDiffers              the target's tail is not what the source holds
 │   ├── OrderBroken                 a batch landed where it does not belong
-│   └── TargetRefusedRecords        the target refuses these records by its own settings
+│   ├── TargetRefusedRecords        the target refuses these records by its own settings
+│   ├── TransformFailed             a record that its transforms cannot handle
+│   └── TransformMissing            transforms that were removed from the file left a stretch of records half sent
 ├── OwnershipError              another process owns the flow
 │   └── FlowOwnedByAnother
 └── InternalError               our own invariant failed
@@ -63,6 +65,8 @@ __all__ = [
     "TargetHasStranger",
     "TargetRefusedRecords",
     "TargetTopicRecreated",
+    "TransformFailed",
+    "TransformMissing",
 ]
 
 
@@ -253,6 +257,12 @@ class TransformFailed(ReplicationError):
     """A record that its transforms cannot handle."""
 
     code = "TRANSFORM_FAILED"
+
+
+class TransformMissing(ReplicationError):
+    """Transforms that were removed from the file left a stretch of records half sent."""
+
+    code = "TRANSFORM_MISSING"
 
 
 class OwnershipError(SparkmirrorError):

@@ -7,7 +7,20 @@ from dataclasses import replace
 
 from sparkmirror import faults
 from sparkmirror.clusters import EARLIEST, LATEST, ClusterClient, list_offsets
-from sparkmirror.ledger import NOBODY, RECORD_LANE, Move, Open, Ready, Receipt, Release, Standing, restate, skip
+from sparkmirror.errors import TransformMissing
+from sparkmirror.ledger import (
+    NOBODY,
+    RECORD_LANE,
+    Move,
+    Open,
+    Ready,
+    Receipt,
+    Release,
+    Standing,
+    covered_from,
+    restate,
+    skip,
+)
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.assignment import assign, worthwhile_move
 from sparkmirror.pipeline.flow_context import FlowContext
@@ -94,7 +107,8 @@ class Placing:
             return
         as_records = {p: ready for p, ready in due.items() if context.transforms.are_for(p.topic)}
         orders = [self._order(p, ready, RECORD_LANE) for p, ready in as_records.items()]
-        orders += self._slot_orders({p: ready for p, ready in due.items() if p not in as_records}, ends)
+        rest = {p: ready for p, ready in due.items() if p not in as_records and not self._is_torn(p, ready)}
+        orders += self._slot_orders(rest, ends)
         if not orders:
             return
         restated = [restate(context.ledger.view.of(order.partition), order) for order in orders]
@@ -122,6 +136,20 @@ class Placing:
         behind = {p: self._bytes(p, ends.get(p, 0) - ready.position.upstream) for p, ready in due.items()}
         chosen = assign(behind, self._loads())
         return [self._order(p, ready, self._moving.pop(p, chosen.get(p, 0))) for p, ready in due.items()]
+
+    def _is_torn(self, partition: TopicPartition, ready: Ready) -> bool:
+        """Whether transforms, which the file no longer has, were killed with a part of a stretch sent; it stops then."""
+        history, upstream = self._context.ledger.view.of(partition), ready.position.upstream
+        if history.newest is None or history.newest.slot != RECORD_LANE or not covered_from(history, upstream):
+            return False
+        count = sum(length for _, length in covered_from(history, upstream))
+        error = TransformMissing(
+            f"{partition}: copied up to upstream offset {upstream}; {count} records behind it were sent by transforms that "
+            "were killed then, and that the file no longer has",
+            hint="put them back and let the flow copy once (`run --once`); then take them away",
+        )
+        self._context.stop_partition(partition, error)
+        return True
 
     def _landed_before(self, order: Open) -> list[Receipt]:
         """What lies behind the new attempt's beginning already: records of one stretch land in several places, not at once.
