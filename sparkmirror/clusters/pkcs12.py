@@ -64,7 +64,9 @@ def read_store(content: bytes, password: str) -> Store:
     """The store in a file; raises `StoreRefused`."""
     try:
         return _read(content, password)
-    except (DerRefused, IndexError) as error:
+    except StoreRefused:
+        raise
+    except (DerRefused, IndexError, ValueError) as error:  # the last where fewer parts are there than are unpacked
         raise StoreRefused("it is no PKCS12 store, or it is damaged") from error
 
 

@@ -314,11 +314,11 @@ def test_F44_groups_in_use_new_deleted_half_or_ahead_are_neither_set_back_nor_pa
             await_members(target, lambda: consumer.poll(100))
             for name, offsets in at_source.items():
                 commit(source, f"people-{name}", GROUPED, offsets)
-            await_group(target, "people-deleted", 60)
+            await_group(target, "people-deleted", 20)
             consumer_groups(source.bootstrap, "--delete", "--group", "people-deleted")
             # Rounds go on: a group that changes now is at its new place when every other one had its turn.
             commit(source, "people-probe", GROUPED, {0: 30, 1: 30})
-            await_group(target, "people-probe", 60)
+            await_group(target, "people-probe", 30)
             found = placed(target, remote, list(at_source))
     finally:
         reader.kill()

@@ -32,7 +32,7 @@ from sparkmirror.local import LocalCluster, consumer_groups
 
 pytestmark = pytest.mark.timeout(900)
 WAIT_S = 180.0
-KILLS = int(os.environ.get("SPARKMIRROR_LANE_KILLS", "2"))
+KILLS = int(os.environ.get("SPARKMIRROR_LANE_KILLS", "4"))
 GROUPS = 20
 NIGHTLY = functools.partial(pytest.param, marks=pytest.mark.nightly)
 
@@ -163,6 +163,7 @@ def strike(mirror: LiveMirror, path: Path, rng: random.Random, number: int) -> L
     return LiveMirror(path)
 
 
+@pytest.mark.nightly
 def test_kills_lose_nothing_double_nothing_and_keep_every_group_exact(
     source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path, rng: random.Random
 ) -> None:
@@ -226,7 +227,7 @@ def await_death(path: Path, died: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("at", [NIGHTLY("lane.intent_acked=kill@1"), PARTLY, NIGHTLY("lane.batch_acked=kill@3")])
+@pytest.mark.parametrize("at", [NIGHTLY("lane.intent_acked=kill@1"), NIGHTLY(PARTLY), "lane.batch_acked=kill@3"])
 def test_a_worker_that_dies_between_its_intent_and_its_receipt(
     source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
@@ -292,7 +293,7 @@ def places_of_groups(cluster: LocalCluster, prefix: str) -> dict[str, dict[tuple
 STRICT = "select * except (value), binary(string(1000 / int(get_json_object(string(value), '$.id')))) as value from records"
 
 
-@pytest.mark.parametrize("is_tolerant", [False, True], ids=["stops", "dead letters"])
+@pytest.mark.parametrize("is_tolerant", [NIGHTLY(False), True], ids=["stops", "dead letters"])
 def test_a_record_that_a_transform_cannot_handle(
     source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path, is_tolerant: bool
 ) -> None:
@@ -327,6 +328,7 @@ def test_a_record_that_a_transform_cannot_handle(
     assert b"DIVIDE_BY_ZERO" in headers["__connect.errors.exception.stacktrace"]
 
 
+@pytest.mark.nightly
 def test_a_topic_goes_from_one_lane_to_the_other_and_back(
     source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path
 ) -> None:
