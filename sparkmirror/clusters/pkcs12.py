@@ -64,9 +64,7 @@ def read_store(content: bytes, password: str) -> Store:
     """The store in a file; raises `StoreRefused`."""
     try:
         return _read(content, password)
-    except StoreRefused:
-        raise
-    except (DerRefused, IndexError, ValueError) as error:  # the last where fewer parts are there than are unpacked
+    except (IndexError, ValueError) as error:  # no ASN.1 (DerRefused), or fewer parts than there must be
         raise StoreRefused("it is no PKCS12 store, or it is damaged") from error
 
 
