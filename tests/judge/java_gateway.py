@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+import py4j.java_gateway
+import py4j.protocol
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway
 
@@ -25,6 +27,9 @@ STOP_SECONDS = 10.0
 @contextmanager
 def java_gateway() -> Iterator[Any]:
     """py4j's view of a JVM that has Kafka's jars; it ends with the block, and with this process whatever ends that."""
+    if pyspark.SparkContext._active_spark_context is None:
+        # A session that has ended leaves its own reader of Java's exceptions in py4j, which the iterators do not know.
+        py4j.java_gateway.get_return_value = py4j.protocol.get_return_value
     with tempfile.TemporaryDirectory(prefix="java-gateway-") as folder, (Path(folder) / "errors").open("w+b") as errors:
         command = _command(Path(folder))
         with launch(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors) as process:
