@@ -52,6 +52,7 @@ from sparkmirror.pipeline.lane.telling import stop_partition, tell
 from sparkmirror.pipeline.records.arrow import from_arrow
 from sparkmirror.pipeline.records.connections import client_of
 from sparkmirror.pipeline.records.options import CODECS
+from sparkmirror.pipeline.records.writer import selected
 from sparkmirror.topology import policy_for
 from sparkmirror.wire import Columns, Producer, build_column_batch, murmur2
 
@@ -230,7 +231,7 @@ class Stretch:
         too_large: TooLarge | None = None
         sendings = {}
         for target, rows in rows_of.items():
-            chosen = columns if len(rows) == len(offsets) else _chosen(columns, rows)
+            chosen = selected(columns, rows)
             sending = Sending(rows, chosen, self._hand.sequences.get(target, 0))
             limit = self._hand.topic(target.topic, self._entry.partitions).message_bytes_max
             bounds, wrong = _bounds(chosen, min(BATCH_BYTES, limit - BATCH_OVERHEAD_BYTES), limit - BATCH_OVERHEAD_BYTES)
@@ -405,16 +406,6 @@ class TooLarge:
         hint = f"raise max.message.bytes of topic {target.topic} on the target"
         error = RecordTooLarge(f"{told}; {target} takes {limit}", offset=upstream, size=size, limit=limit, hint=hint)
         return cls(upstream, error)
-
-
-def _chosen(columns: Columns, rows: Sequence[int]) -> Columns:
-    return Columns(
-        offsets=list(rows),
-        timestamps=[columns.timestamps[row] for row in rows],
-        keys=[columns.keys[row] for row in rows],
-        values=[columns.values[row] for row in rows],
-        headers=[columns.headers[row] for row in rows],
-    )
 
 
 def _bounds(columns: Columns, bytes_wanted: int, bytes_max: int) -> tuple[list[tuple[int, int]], tuple[int, int] | None]:

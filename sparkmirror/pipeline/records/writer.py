@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from sparkmirror.wire import Columns, Producer, build_column_batch, murmur2
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BatchWriter", "Receipts", "StreamWriter"]
+__all__ = ["BatchWriter", "Receipts", "StreamWriter", "selected"]
 
 RECORD_OVERHEAD_BYTES = 32
 
@@ -47,7 +47,7 @@ class Appending:
         """Appends rows in their order, one batch after the other in each partition."""
         columns, topics, partitions = from_arrow(batch)
         queues = {
-            place: list(_chunks(_selected(columns, rows), self._options.batch_bytes))
+            place: list(_chunks(selected(columns, rows), self._options.batch_bytes))
             for place, rows in self._placed(columns, topics, partitions).items()
         }
         while queues:
@@ -102,11 +102,12 @@ class Appending:
         return self._keyless % count
 
 
-def _selected(columns: Columns, rows: list[int]) -> Columns:
+def selected(columns: Columns, rows: Sequence[int]) -> Columns:
+    """These rows of the columns."""
     if len(rows) == len(columns):
         return columns
     return Columns(
-        offsets=rows,
+        offsets=list(rows),
         timestamps=[columns.timestamps[row] for row in rows],
         keys=[columns.keys[row] for row in rows],
         values=[columns.values[row] for row in rows],
