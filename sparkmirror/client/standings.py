@@ -86,7 +86,7 @@ class LedgerStandings:
             return None
         copied = self._copied.get(partition)
         if copied is None:
-            copied = self._copied[partition] = Copied(history.position(), OffsetMap(history.runs()), None)
+            copied = self._copied[partition] = Copied(history.position(), OffsetMap.of_blocks(history.run_blocks()), None)
         found = translate(upstream, copied)
         if found is None:
             return None

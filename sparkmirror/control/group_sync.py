@@ -239,7 +239,7 @@ class GroupSync:
         fingerprint = _fingerprint(history)
         known = self._maps.get(partition)
         if known is None or known[0] != fingerprint:
-            known = self._maps[partition] = (fingerprint, OffsetMap(history.runs()))
+            known = self._maps[partition] = (fingerprint, OffsetMap.of_blocks(history.run_blocks()))
         return known[1]
 
     # --- commits -----------------------------------------------------------------------------------------------

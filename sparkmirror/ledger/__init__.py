@@ -58,7 +58,7 @@ from sparkmirror.ledger.recovery import (
     find_out,
 )
 from sparkmirror.ledger.restating import ATTEMPTS_MAX, condense, outlived, restate
-from sparkmirror.ledger.runs import Run
+from sparkmirror.ledger.runs import Run, Runs
 from sparkmirror.ledger.view import LedgerView, PartitionHistory
 
 __all__ = [
@@ -103,6 +103,7 @@ __all__ = [
     "Release",
     "Routed",
     "Run",
+    "Runs",
     "Sent",
     "SlotBeat",
     "SlotStop",

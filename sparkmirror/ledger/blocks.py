@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from sparkmirror.ledger.records import Attempt
 from sparkmirror.ledger.runs import Run, Runs
 
-__all__ = ["Block"]
+__all__ = ["Block", "block_starts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,5 +37,9 @@ class Block:
     @property
     def end(self) -> int:
         """The upstream offset behind its last record."""
-        last = self.runs[-1]
-        return last.upstream + last.length
+        return self.runs[-1].end
+
+
+def block_starts(blocks: Iterable[tuple[Attempt, int]], attempt: Attempt) -> list[int]:
+    """The upstream offsets at which the blocks of an attempt's runs begin, in order."""
+    return sorted(start for known, start in blocks if known == attempt)

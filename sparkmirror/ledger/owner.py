@@ -19,6 +19,7 @@ from sparkmirror.errors import (
     SourceOffsetLost,
     TargetHasStranger,
 )
+from sparkmirror.ledger.blocks import block_starts
 from sparkmirror.ledger.partition import RUNS_PER_BLOCK, extend_runs
 from sparkmirror.ledger.records import (
     SEQUENCE_MODULUS,
@@ -275,7 +276,7 @@ def _sequence_at(history: PartitionHistory, order: Open, downstream: int) -> int
     start = order.position
     if downstream < start.downstream:
         return (start.sequence - (start.downstream - downstream)) % SEQUENCE_MODULUS
-    own = [at for at in history.block_starts(order.attempt) if at >= start.upstream]
+    own = [at for at in block_starts(history.blocks, order.attempt) if at >= start.upstream]
     blocks = [history.blocks[order.attempt, at] for at in own]
     block = next((block for block in reversed(blocks) if block.downstream <= downstream), None)
     if block is None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 
+from sparkmirror.ledger.blocks import block_starts
 from sparkmirror.ledger.partition import extend_runs
 from sparkmirror.ledger.records import RECORD_LANE, Attempt, Gap, LedgerRecord, Open, Receipt, Routed, tombstone
 from sparkmirror.ledger.runs import Run
@@ -54,7 +55,7 @@ def condense(history: PartitionHistory) -> tuple[list[LedgerRecord], list[tuple[
     again: list[LedgerRecord] = []
     removed: list[tuple[bytes, None]] = []
     attempt, partition = newest.attempt, newest.partition
-    small = [at for at in history.block_starts(attempt) if len(history.blocks[attempt, at]) < RUNS_PER_BLOCK]
+    small = [at for at in block_starts(history.blocks, attempt) if len(history.blocks[attempt, at]) < RUNS_PER_BLOCK]
     starts, last = small, history.receipts.get(attempt)
     if last is not None and len(starts) > BLOCKS_MAX:
         told = [run for start in starts for run in history.blocks[attempt, start]]
@@ -98,7 +99,7 @@ def outlived(history: PartitionHistory, log_start: int) -> list[tuple[bytes, Non
         return []
     found = []
     for attempt in {attempt for attempt, _ in history.blocks}:
-        starts = history.block_starts(attempt)
+        starts = block_starts(history.blocks, attempt)
         gone = [start for start, following in pairwise(starts) if following <= log_start]
         found += [tombstone("receipt", newest.partition, attempt, start, *final) for start in gone for final in ((), (1,))]
     return found
@@ -113,6 +114,6 @@ def _receipt(order: Open, runs: list[Run]) -> Receipt:
 def _keys(history: PartitionHistory, order: Open, attempt: Attempt) -> list[tuple[bytes, None]]:
     partition = order.partition
     kinds = ("started", "closed", "state", "release", "void", "intent", "open")
-    starts = (*history.block_starts(attempt), -1)
+    starts = (*block_starts(history.blocks, attempt), -1)
     found = [tombstone("receipt", partition, attempt, start, *final) for start in starts for final in ((), (1,))]
     return found + [tombstone(kind, partition, attempt) for kind in kinds]

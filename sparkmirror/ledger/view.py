@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from sparkmirror.ledger.blocks import Block
+from sparkmirror.ledger.blocks import Block, block_starts
 from sparkmirror.ledger.records import (
     Attempt,
     Closed,
@@ -31,7 +31,7 @@ from sparkmirror.ledger.records import (
     decode,
     decode_key,
 )
-from sparkmirror.ledger.runs import Run
+from sparkmirror.ledger.runs import Run, Runs
 from sparkmirror.model import TopicPartition
 
 __all__ = ["LedgerView", "PartitionHistory"]
@@ -133,6 +133,11 @@ class PartitionHistory:
         for _, run in self._attempted_runs():
             yield run
 
+    def run_blocks(self) -> Iterator[Runs]:
+        """The valid runs, packed in blocks, none of them empty."""
+        for _, runs in self._attempted_blocks():
+            yield runs
+
     def runs_of(self, attempt: Attempt) -> Iterator[Run]:
         """The valid runs that one attempt wrote, each upstream offset once; not what it states of older ones."""
         end = self.opens[attempt].position.upstream
@@ -155,10 +160,6 @@ class PartitionHistory:
                 found.setdefault(routed.target, []).extend(run for run in cut if run is not None)
         return {target: runs for target, runs in found.items() if runs}
 
-    def block_starts(self, attempt: Attempt) -> list[int]:
-        """The upstream offsets at which the blocks of an attempt's runs begin, in order."""
-        return sorted(start for known, start in self.blocks if known == attempt)
-
     def last_copy(self, below: int) -> tuple[int, int, int] | None:
         """Where the last copied record below this downstream offset lies, its producer id and epoch (−1: unknown)."""
         best: tuple[int, int, int] | None = None
@@ -178,6 +179,9 @@ class PartitionHistory:
         return run.upstream >= self.opens[attempt].position.upstream
 
     def _attempted_runs(self) -> Iterator[tuple[Attempt, Run]]:
+        return ((attempt, run) for attempt, runs in self._attempted_blocks() for run in runs)
+
+    def _attempted_blocks(self) -> Iterator[tuple[Attempt, Runs]]:
         newest = self.newest
         if newest is None:
             return
@@ -187,11 +191,18 @@ class PartitionHistory:
             upstream_limit = min(later) if later else None
             lost = [at for void_attempt, at in self.voids.items() if void_attempt >= attempt]
             downstream_limit = min(lost) if lost else None
-            for start in self.block_starts(attempt):
-                for run in self.blocks[attempt, start]:
-                    cut = _cut(run, upstream_limit, downstream_limit)
-                    if cut is not None:
-                        yield attempt, cut
+            for start in block_starts(self.blocks, attempt):
+                runs = _cut_block(self.blocks[attempt, start].runs, upstream_limit, downstream_limit)
+                if runs:
+                    yield attempt, runs
+
+
+def _cut_block(runs: Runs, upstream_limit: int | None, downstream_limit: int | None) -> Runs:
+    last = runs[-1]
+    if _cut(last, upstream_limit, downstream_limit) is last and runs.is_in_order:
+        return runs
+    cut = (_cut(run, upstream_limit, downstream_limit) for run in runs)
+    return Runs(run for run in cut if run is not None)
 
 
 def _cut(run: Run, upstream_limit: int | None, downstream_limit: int | None) -> Run | None:

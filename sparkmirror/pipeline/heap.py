@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ctypes
 
-__all__ = ["keep_freed_memory", "return_freed_memory"]
+__all__ = ["FreedMemory", "keep_freed_memory", "return_freed_memory"]
 
 # glibc's mallopt. Without it some slots took 500 000 page faults and 1.4 s of system time per GB, with it 5 000; a slot
 # holds no more than its bounds either way.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 SLOT_KEEPS_BYTES_MAX, SLOT_MAPS_FROM_BYTES = 256 << 20, 32 << 20
+# A slot that copied less than this since its last look has caught up, and what catching up took goes back to the system:
+# a thousandth of a second a minute, and nothing where copying never rests.
+LOOK_S, BUSY_BYTES = 60.0, 1 << 30
 # The driver reads some MB when it recovers a partition, and then none for hours. Left alone, glibc takes the first such
 # block as a sign of more to come, puts the next ones into its heap, and small things behind them keep them there.
 DRIVER_KEEPS_BYTES_MAX, DRIVER_MAPS_FROM_BYTES = 1 << 20, 256 << 10
@@ -23,6 +26,26 @@ def keep_freed_memory() -> None:
 def return_freed_memory() -> None:
     """For a process that runs for months and seldom needs much."""
     _set(DRIVER_MAPS_FROM_BYTES, DRIVER_KEEPS_BYTES_MAX)
+
+
+class FreedMemory:
+    """What a slot keeps of it over time."""
+
+    def __init__(self, now: float) -> None:
+        self._copied = 0
+        self._due = now + LOOK_S
+        self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is time for another look."""
+        return now >= self._due
+
+    def look(self, copied_bytes: int, now: float) -> None:
+        """Gives back what is free, unless so much is copied that it is needed again at once."""
+        is_busy = copied_bytes - self._copied >= BUSY_BYTES
+        self._copied, self._due = copied_bytes, now + LOOK_S
+        if self._trim is not None and not is_busy:
+            self._trim(0)
 
 
 def _set(maps_from: int, keeps: int) -> None:

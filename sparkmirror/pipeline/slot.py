@@ -32,6 +32,7 @@ from sparkmirror.ledger import (
     State,
 )
 from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.heap import FreedMemory
 from sparkmirror.pipeline.loop import Loop, Procedure, Sleep
 from sparkmirror.pipeline.opening import Opening
 from sparkmirror.pipeline.relay import PartitionRelay, Relay
@@ -94,6 +95,7 @@ class Slot:
         self._ended = ""
         self._beat = 0
         self._lease_clocks = self._clocks()
+        self._freed = FreedMemory(self.loop.now)
 
     # --- life --------------------------------------------------------------------------------------------------
 
@@ -294,6 +296,8 @@ class Slot:
                 faults.point("relay.receipt_no_ack")
             if acked:
                 self._acked(receipts, states)
+            if self._freed.is_due(self.loop.now):
+                self._freed.look(sum(relay.copy.record_bytes for relay in self.relay.relays.values()), self.loop.now)
             yield from self._rest(self.loop.now + TICK_S)
 
     def _rest(self, until: float) -> Procedure:

@@ -38,8 +38,8 @@ LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "512m",
     # The JVM schedules and waits; no byte of the data passes it. Its optimising compiler and parallel collector would
-    # only cost CPU at the start.
-    JVM_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+    # only cost CPU at the start, and a heap of the usual size would grow for an hour before it was first swept.
+    JVM_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms32m -Xmn16m -Xshare:auto",
     "spark.ui.enabled": "false",
     # Nothing is stored there, but Spark makes the folder, else in the one that the command was given in.
     "spark.sql.warehouse.dir": os.path.join(tempfile.gettempdir(), "sparkmirror-warehouse"),

@@ -57,7 +57,7 @@ class FlowLogs:
             history = ledger.view.partitions.get(source) if ledger is not None else None
             newest = history.newest if history is not None else None
             is_there = newest is not None and newest.target_topic == target.topic
-            exact = OffsetMap(history.runs()) if history is not None and is_there else None
+            exact = OffsetMap.of_blocks(history.run_blocks()) if history is not None and is_there else None
             self._maps[key] = (UpstreamMap(exact, self._evidence.syncs().histories.of(source)), exact)
         return self._maps[key]
 

@@ -1,7 +1,9 @@
+import tracemalloc
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkmirror.ledger import Run
+from sparkmirror.ledger import Run, Runs
 from sparkmirror.offsets import OffsetMap
 
 steps = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(1, 20)), max_size=30)
@@ -47,3 +49,44 @@ def test_runs_stated_twice_or_in_another_order_are_the_same_map(pieces, random):
 
 def test_neighbours_with_the_same_difference_are_one_run():
     assert list(OffsetMap([Run(0, 5, 10), Run(10, 15, 7)]).runs()) == [Run(0, 5, 17)]
+
+
+def in_blocks(runs: list[Run], size: int) -> list[Runs]:
+    """As receipts tell of them: each block begins with the last run of the one before, which then was shorter."""
+    blocks = []
+    for start in range(0, len(runs), size):
+        told = runs[max(start - 1, 0) : start + size]
+        last = told[-1]
+        blocks.append(Runs([*told[:-1], last._replace(length=(last.length + 1) // 2)]))
+    return [*blocks, Runs(runs[-1:])] if runs else []
+
+
+@given(steps, st.integers(1, 6), st.integers(1, 9), st.randoms())
+def test_a_map_of_blocks_answers_as_one_of_their_runs(pieces, size, other_size, random):
+    runs, pairs = build(pieces)
+    plain = OffsetMap(runs)
+    # The second, as after a restatement whose tombstones did not get written any more.
+    blocks = in_blocks(runs, size) + [Runs(runs[at : at + other_size]) for at in range(0, len(runs), other_size)][::2]
+    random.shuffle(blocks)
+    found = OffsetMap.of_blocks(blocks)
+    assert list(found.runs()) == list(plain.runs())
+    assert found.first == plain.first
+    for upstream in range(95, max(pairs, default=100) + 5):
+        assert found.covers(upstream) == (upstream in pairs)
+        assert found.downstream(upstream) == plain.downstream(upstream)
+        assert found.end_before(upstream) == plain.end_before(upstream)
+
+
+def test_a_million_transactions_take_megabytes_and_are_unpacked_only_where_one_looks():
+    tracemalloc.start()
+    blocks = [
+        Runs(Run(number * 11, number * 10, 10) for number in range(start, start + 251)) for start in range(0, 1_000_000, 250)
+    ]
+    offset_map = OffsetMap.of_blocks(blocks)
+    assert offset_map.downstream(11 * 777_777 + 3) == 7_777_773
+    assert offset_map.downstream(11 * 777_777 + 10) == 7_777_780
+    assert offset_map.downstream(11 * 1_000_001) is None
+    taken, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < 8_000_000
+    assert most < 9_000_000

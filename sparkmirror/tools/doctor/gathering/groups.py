@@ -110,7 +110,7 @@ class _Translator:
             history = self._partitions.get(partition)
             syncs: SyncHistory | None = self._syncs.histories.of(partition)
             end = history.position() if history is not None else None
-            copied = Copied(end, OffsetMap(history.runs() if history is not None else ()), syncs)
+            copied = Copied(end, OffsetMap.of_blocks(history.run_blocks() if history is not None else ()), syncs)
             self._known[partition] = copied
         found = translate(offset, copied)
         return None if found is None else found.downstream

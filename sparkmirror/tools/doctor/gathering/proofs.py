@@ -62,7 +62,7 @@ def _map(asker: Asker, copy: Copy) -> UpstreamMap:
     ledger = asker.evidence.ledger()
     history = ledger.view.partitions.get(copy.partition) if ledger is not None else None
     syncs = asker.evidence.syncs().histories.of(copy.partition)
-    return UpstreamMap(OffsetMap(history.runs()) if history is not None else None, syncs)
+    return UpstreamMap(OffsetMap.of_blocks(history.run_blocks()) if history is not None else None, syncs)
 
 
 def _told(group: GroupFacts, pair: Pair, proof: RecordProof) -> Proof:
