@@ -11,13 +11,14 @@ from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, In
 
 from sparkmirror.clusters.client import ClusterClient, by_topic, require_leader
 from sparkmirror.clusters.connection import Connection
-from sparkmirror.errors import FlowOwnedByAnother
+from sparkmirror.errors import BrokerRefused, FlowOwnedByAnother
 from sparkmirror.model import TopicPartition
 
 __all__ = [
     "describe_flow_request",
     "describe_producers",
     "fence",
+    "fence_all",
     "find_coordinator_request",
     "flow_producer",
     "new_producer",
@@ -28,6 +29,7 @@ __all__ = [
 TRANSACTION_TIMEOUT_MS = 60_000
 FENCE_PARTITIONS_MAX = 1000
 FENCED = (47, 90)
+NO_RIGHT_ON_TOPIC, NOT_ATTEMPTED = 29, 55
 
 
 def raise_producer_epoch(client: ClusterClient, transactional_id: str, held: tuple[int, int] | None) -> tuple[int, int]:
@@ -76,20 +78,33 @@ def new_producer(client: ClusterClient) -> tuple[int, int]:
 
 def fence(
     client: ClusterClient, transactional_id: str, producer: tuple[int, int], targets: Collection[TopicPartition]
-) -> None:
-    """One empty transaction over the partitions: from then on older epochs are refused there (R9)."""
+) -> dict[TopicPartition, BrokerRefused]:
+    """One empty transaction over the partitions: from then on older epochs are refused there (R9).
+
+    Returns those that we may not write to, each with what is missing: nobody is kept out of them.
+    """
     wanted = list(targets)
+    refused: dict[TopicPartition, BrokerRefused] = {}
     for start in range(0, len(wanted), FENCE_PARTITIONS_MAX):
-        _fence_some(client, transactional_id, producer, wanted[start : start + FENCE_PARTITIONS_MAX])
+        refused |= _fence_some(client, transactional_id, producer, wanted[start : start + FENCE_PARTITIONS_MAX])
+    return refused
+
+
+def fence_all(
+    client: ClusterClient, transactional_id: str, producer: tuple[int, int], targets: Collection[TopicPartition]
+) -> None:
+    """The same where nothing can be done unless all are fenced: raises what is missing."""
+    for error in fence(client, transactional_id, producer, targets).values():
+        raise error
 
 
 def _fence_some(
     client: ClusterClient, transactional_id: str, producer: tuple[int, int], targets: list[TopicPartition]
-) -> None:
+) -> dict[TopicPartition, BrokerRefused]:
     producer_id, epoch = producer
     topic_type = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
 
-    def add() -> None:
+    def add() -> dict[TopicPartition, BrokerRefused]:
         answer = client.ask_node(
             client.coordinator(transactional_id, transactional=True),
             # Version 4 is the brokers' own; this one answers per partition.
@@ -103,10 +118,21 @@ def _fence_some(
                 ],
             ),
         )
-        for topic in answer.results_by_topic_v3_and_below:
-            for part in topic.results_by_partition:
-                what, needs = f"fence of {topic.name}-{part.partition_index}", f"Write on topic {topic.name}"
-                _check(client, part.partition_error_code, what, needs)
+        codes = {
+            TopicPartition(topic.name, part.partition_index): part.partition_error_code
+            for topic in answer.results_by_topic_v3_and_below
+            for part in topic.results_by_partition
+        }
+        refused = {}
+        for place, code in codes.items():
+            try:
+                _check(client, code, f"fence of {place}", _needed(code, place, transactional_id))
+            except BrokerRefused as error:
+                if code == NO_RIGHT_ON_TOPIC:
+                    refused[place] = error
+                elif code != NOT_ATTEMPTED or NO_RIGHT_ON_TOPIC not in codes.values():
+                    raise
+        return refused
 
     def end() -> None:
         answer = client.ask_node(
@@ -122,9 +148,19 @@ def _fence_some(
         )
         _check(client, answer.error_code, f"fence of {transactional_id}", f"Write on transactional id {transactional_id}")
 
-    client.retry(add)
-    client.retry(end)
-    client.retry(lambda: _see_fence(client, producer, targets))
+    refused = client.retry(add)
+    left = [target for target in targets if target not in refused]
+    if refused and left:  # one of them is enough that the broker adds none
+        return refused | _fence_some(client, transactional_id, producer, left)
+    if left:
+        client.retry(end)
+        client.retry(lambda: _see_fence(client, producer, left))
+    return refused
+
+
+def _needed(code: int, place: TopicPartition, transactional_id: str) -> str:
+    is_of_topic = code == NO_RIGHT_ON_TOPIC
+    return f"Write on topic {place.topic}" if is_of_topic else f"Write on transactional id {transactional_id}"
 
 
 def _check(client: ClusterClient, code: int, what: str, needs: str) -> None:

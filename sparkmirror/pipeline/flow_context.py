@@ -57,6 +57,8 @@ class FlowContext:
     placed: dict[TopicPartition, Open] = field(default_factory=dict)
     ready: dict[TopicPartition, Ready] = field(default_factory=dict)
     stopped: set[TopicPartition] = field(default_factory=set)
+    # Partitions that cannot be fenced for want of a right: when to try again, and what is missing.
+    forbidden: dict[TopicPartition, tuple[float, str]] = field(default_factory=dict)
     _beat: int = 0
     _beat_due: float = 0.0
     _number: int = 0

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 
 from sparkmirror.clusters import ClusterView, fence
-from sparkmirror.errors import FlowOwnedByAnother, ReplicationError, SourceOffsetLost
+from sparkmirror.errors import (
+    BrokerRefused,
+    FlowOwnedByAnother,
+    ReplicationError,
+    SourceOffsetLost,
+    TargetRefusedRecords,
+)
 from sparkmirror.ledger import LedgerRecord, Open, Ready, Receipt, State, close_lost_attempt
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.flow_context import FlowContext
@@ -17,6 +24,7 @@ __all__ = ["recover"]
 
 RECOVERY_THREADS = 8
 WAIT_S = 1.0
+RIGHTS_RETRY_S = 30.0  # each try takes an epoch of the flow's producer, of which there are 32,767
 
 Outcome = tuple[list[LedgerRecord], Ready | ReplicationError]
 
@@ -35,13 +43,17 @@ def recover(
 
     At the owner's start its own epoch is new and serves for the fence; later it is raised. `outlast` waits for those
     whom no fence of ours reaches. `accepted` are codes of errors that somebody said to live with. Returns partitions that
-    cannot be fenced now, because nobody leads them or nobody copies their topic: they stay lost.
+    cannot be fenced now, because nobody leads them, nobody copies their topic or we may not write there: they stay lost.
     """
+    now = time.monotonic()
     present = context.target.view({order.target_topic for order in orders}) if orders else None
     led = [
         order
         for order in orders
-        if order.partition.topic in context.topics and present is not None and present.leader(_target(order)) is not None
+        if order.partition.topic in context.topics
+        and present is not None
+        and present.leader(_target(order)) is not None
+        and context.forbidden.get(order.partition, (now, ""))[0] <= now
     ]
     left = {order.partition for order in orders} - {order.partition for order in led}
     records: list[LedgerRecord] = []
@@ -56,11 +68,18 @@ def recover(
         if raise_epoch:
             _raise_epoch(context)
         outlast(known)
-        fence(context.target, context.transactional_id, context.owned.producer, [_target(order) for order in known])
+        targets = [_target(order) for order in known]
+        refused = fence(context.target, context.transactional_id, context.owned.producer, targets)
+        for order in [order for order in known if _target(order) in refused]:
+            known.remove(order)
+            records += _forbid(context, order, refused[_target(order)])
+            if order.partition not in context.stopped:
+                left.add(order.partition)
         for record in context.ledger.read_new():  # what the dead wrote to the ledger in their last moment counts
             take(record)
     for order, (found, ready) in zip(known, _read_all(context, known, accepted), strict=True):
         records += found
+        context.forbidden.pop(order.partition, None)
         if isinstance(ready, Ready):
             context.ready[order.partition] = ready
         else:
@@ -86,6 +105,16 @@ def _stop(context: FlowContext, order: Open, error: ReplicationError) -> list[Le
     error = context.remedies.told(error, order.partition, position.upstream)
     context.stop_partition(order.partition, error)
     return [State(order.partition, order.attempt, "stopped", error.code, str(error))]
+
+
+def _forbid(context: FlowContext, order: Open, error: BrokerRefused) -> list[LedgerRecord]:
+    """A right may come back at any time, and only that partition waits for it; a run that is to finish does not."""
+    told = f"{order.partition}: {error.message}"
+    if context.place.once:
+        return _stop(context, order, TargetRefusedRecords(told, hint=error.hint))
+    context.forbidden[order.partition] = (time.monotonic() + RIGHTS_RETRY_S, told)
+    context.show(order.partition, "waiting", "RIGHTS", told)
+    return []
 
 
 def _target(order: Open) -> TopicPartition:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 
-from sparkmirror.clusters import EARLIEST, LATEST, ClusterClient, fence, list_offsets
+from sparkmirror.clusters import EARLIEST, LATEST, ClusterClient, fence_all, list_offsets
 from sparkmirror.config import FlowSettings
 from sparkmirror.errors import ClusterError, MoveRefused
 from sparkmirror.ledger import RECORD_LANE, LedgerRecord, Life, Move, Open, Standing, decode_key, lost_attempts
@@ -90,10 +90,12 @@ class Repositioning:
         rest = [order for order in lost if order.slot != RECORD_LANE]
         left = recover(context, self._recorder, rest, lambda _: None, outlast, raise_epoch=False, accepted=accepted)
         if left:
-            raise MoveRefused(f"{min(left)}: nobody leads its copy on {context.target.alias}, so it cannot be fenced")
+            unled = f"{min(left)}: nobody leads its copy on {context.target.alias}"
+            _, told = context.forbidden.get(min(left), (0.0, unled))
+            raise MoveRefused(f"{told}, so it cannot be fenced")
         # Attempts at topics that are no more were not looked at. Whoever made them must not write to what is there now.
         past = [o for o in rest if o.life != _life(context.topics[o.partition.topic])]
-        fence(
+        fence_all(
             context.target,
             context.transactional_id,
             context.owned.producer,

@@ -35,12 +35,24 @@ from judge import (
     map_violations,
     named_send,
     newest_violations,
+    refuted_sends,
     send_violations,
 )
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from faults.mixed import COMPACTED, LANE_BITS, MIXED, PARTITIONS, TRANSACTED, MixedWorkload, Sent, key_of, send_id
+from faults.mixed import (
+    COMPACTED,
+    LANE_BITS,
+    MIXED,
+    PARTITIONS,
+    TRANSACTED,
+    MixedWorkload,
+    Outcome,
+    Sent,
+    key_of,
+    send_id,
+)
 from faults.proxy import Api, Do, Fault, Proxy, is_data
 from faults.workload import MirrorProcess, run_once, wait_until
 from sparkmirror.local import LocalCluster, consumer_groups, open_clusters
@@ -361,6 +373,7 @@ def judge(stage: Stage, sent: Sent) -> tuple[list[str], int]:
     records = 0
     identify = named_send(RUN, send_id)
     places = java_positions(stage.source), java_positions(stage.target)
+    logged: dict[str, Digests] = {}
     for alias, (isolation, topics) in FLOWS.items():
         with client_of(stage.target) as client:
             ledger = FlowLedger(client, f"mm2-ledger.{alias}.internal").read_all()
@@ -369,7 +382,13 @@ def judge(stage: Stage, sent: Sent) -> tuple[list[str], int]:
             target = java_digests(stage.target.bootstrap, f"{alias}.{topic}", "read_uncommitted", identify)
             records += sum(map(len, source.records.values()))
             told = [f"source: {line}" for line in source.damaged] + [f"target: {line}" for line in target.damaged]
-            told += _sends(topic, source, target, sent, committed_only=isolation == "read_committed")
+            is_whole = isolation == "read_uncommitted"
+            wrong, refuted = _sends(topic, source, target, sent, None if is_whole else logged[topic])
+            told += wrong
+            if is_whole:
+                logged[topic] = source
+            if refuted:
+                stage.notes.append(f"{refuted} sends that kafka-python called committed are aborted in the source's own log")
             for number in range(PARTITIONS[topic]):
                 offsets = OffsetMap(ledger.of(TopicPartition(topic, number)).runs())
                 told += _places(topic, number, source, target, offsets)
@@ -380,24 +399,39 @@ def judge(stage: Stage, sent: Sent) -> tuple[list[str], int]:
     return found, records
 
 
-def _sends(topic: str, source: Digests, target: Digests, sent: Sent, *, committed_only: bool) -> list[str]:
-    """The workload's ledger against both sides, partition by partition."""
+def _outcomes(topic: str, number: int, sent: Sent) -> dict[int, int]:
+    """What became of each send to a partition, as the workload knows it."""
+    return {
+        send_id(lane, sequence): outcome
+        for (lane, sent_topic, partition), codes in sent.outcomes.items()
+        if (sent_topic, partition) == (topic, number)
+        for sequence, outcome in enumerate(codes)
+    }
+
+
+def _sends(
+    topic: str, source: Digests, target: Digests, sent: Sent, logged: Digests | None
+) -> tuple[list[str], int]:
+    """The workload's ledger against both sides, partition by partition, and how many of its sends the source refutes.
+
+    `logged` is given where both sides were read as committed: it is then everything that the source's log holds.
+    """
     found = []
+    refuted = 0
     for number in range(PARTITIONS[topic]):
-        outcomes = {
-            send_id(lane, sequence): outcome
-            for (lane, sent_topic, partition), codes in sent.outcomes.items()
-            if (sent_topic, partition) == (topic, number)
-            for sequence, outcome in enumerate(codes)
-        }
+        outcomes = _outcomes(topic, number, sent)
         there, here = source.sends[number], target.sends[number]
         if topic == COMPACTED:
             told = newest_violations(outcomes, _key_of_send, {"source": there, "target": here})
             told += compacted_violations(source.records[number], target.records[number])
         else:
-            told = send_violations(outcomes, there, here, committed_only=committed_only)
+            if logged is not None:
+                aborted = refuted_sends(outcomes, there, logged.sends[number])
+                outcomes |= dict.fromkeys(aborted, Outcome.ABORTED)
+                refuted += len(aborted)
+            told = send_violations(outcomes, there, here, committed_only=logged is not None)
         found += [f"partition {number}: {line}" for line in told]
-    return found
+    return found, refuted
 
 
 def _key_of_send(send: int) -> bytes:

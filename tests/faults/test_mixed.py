@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from integration.mirroring import await_true, log_ends
-from judge import JudgeRecord, compacted_violations, compare, java_digests, newest_violations, send_violations
+from judge import JudgeRecord, compacted_violations, compare, java_digests, newest_violations, refuted_sends, send_violations
 from judge.digests import digest, gather, named_send
 
 from faults.chaos import GroupWatch, Verdict, keep
@@ -140,6 +140,14 @@ SEND_MUTATIONS: dict[str, Mutation] = {
 def test_every_mutation_of_the_sends_is_caught(mutation: Mutation) -> None:
     source, target = mutation(list(THERE), list(THERE))
     assert len(send_violations(OUTCOMES, source, target, committed_only=True)) == 1
+
+
+def test_a_send_that_the_source_itself_aborted_is_taken_for_that_and_a_lost_one_is_not() -> None:
+    _lost, aborted, *kept = THERE
+    assert refuted_sends(OUTCOMES, kept, [aborted, *kept, ABORTED]) == {aborted}
+    outcomes = OUTCOMES | {aborted: Outcome.ABORTED}
+    assert len(send_violations(outcomes, kept, kept, committed_only=True)) == 1  # the lost one
+    assert len(send_violations(outcomes, kept, [aborted, *kept], committed_only=True)) == 2  # and now one that was copied
 
 
 # --- the judge of compacted topics -----------------------------------------------------------------------------

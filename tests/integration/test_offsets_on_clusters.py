@@ -153,6 +153,8 @@ def mm2_files(folder: Path, source: LocalCluster, target: LocalCluster) -> tuple
     ]
     for number, flow in enumerate(flows, 1):
         flow[f"om{number}-to.offset.flush.interval.ms"] = "1000"
+        # How long the brokers think that a killed worker lives: its default, 10 s, is over before a busy machine has asked.
+        flow[f"om{number}-to.session.timeout.ms"] = "40000"
     names = ("one", "two", "both")
     paths = [folder / f"{name}.properties" for name in names]
     return (

@@ -20,7 +20,7 @@ import psutil
 import pytest
 from conftest import Row
 from integration.authority import pkcs12, trust_store
-from integration.guarded import GROUP_AT, READERS, START_S, Guarded, guarded_mirror, remote_of, right_of, told
+from integration.guarded import GROUP_AT, READERS, START_S, Guarded, guarded_mirror, names_of, remote_of, right_of, told
 from integration.mirroring import (
     TRACEBACK,
     LiveMirror,
@@ -58,12 +58,15 @@ from sparkmirror.clusters import (
     committed_offsets,
     connect,
     describe_topic_acls,
+    fence,
     list_groups,
+    raise_producer_epoch,
 )
+from sparkmirror.config import load
 from sparkmirror.errors import BrokerRefused, ClusterUnreachable, SparkmirrorError
 from sparkmirror.local import LocalCluster
 from sparkmirror.local.ports import free_ports
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import FlowName, TopicPartition
 
 PROGRAM = str(Path(sys.executable).with_name("sparkmirror"))
 RECORDS = 100
@@ -635,9 +638,35 @@ def test_a_run_that_is_to_finish_stops_what_it_has_no_right_for_and_copies_the_r
     assert (outcome.status, TRACEBACK in outcome.output) == (4, False), outcome.output
     assert "user writer needs Write on topic calm.calm-guarded" in outcome.output
     assert "user reader needs DescribeConfigs on topic same-guarded" in outcome.output
-    assert log_ends(secured.target, remote_of("full")) == {0: len(flows.sent["full"])}
+    assert copies_of(secured.target)["full"] == flows.sent["full"]
     run_cleanly(flows.file)
     assert copies_of(secured.target) == flows.sent
+
+
+@pytest.mark.nightly
+def test_a_fence_that_is_refused_for_one_topic_holds_up_no_other(secured: Secured, guarded: GuardedRun) -> None:
+    """After a crash every partition must be fenced, which takes Write; without it that partition alone waits."""
+    flows, unwritable = guarded.flows, LOSSES["WRITE target"]
+    with guarded_mirror(flows) as first:
+        first.kill()
+    for alias in READERS:
+        flows.send(alias)
+    flow = load(flows.file).flow(FlowName("calm", "calm-to"))
+    copy, ledger = TopicPartition(remote_of("calm"), 0), TopicPartition("mm2-ledger.calm.internal", 0)
+    name = f"sparkmirror-{flow.name}"
+    with flows.without("calm", unwritable.right, unwritable.operations):
+        with closing(ClusterClient(flow.target)) as client:
+            refused = fence(client, name, raise_producer_epoch(client, name, None), [copy, ledger])
+        assert set(refused) == {copy}
+        assert f"needs Write on topic {copy.topic}" in refused[copy].message
+        with live_mirror(flows.file, "--take-over") as mirror, told(mirror):
+            mirror.await_said(f"calm-guarded-0 waiting RIGHTS calm-guarded-0: cluster calm-to: fence of {copy}", START_S)
+            others = {alias: sent for alias, sent in flows.sent.items() if alias != "calm"}
+            await_true(lambda: copies_of(secured.target).items() >= others.items(), HEALED_S_MAX, "the other flows")
+            assert copies_of(secured.target)["calm"] != flows.sent["calm"]
+            unwritable.right.grant(*flows.holder(unwritable.right.side, "calm"), names_of("calm"))
+            await_true(lambda: copies_of(secured.target) == flows.sent, HEALED_S_MAX, "the copy, once it may be written")
+            assert mirror.stop().status == 0
 
 
 def copies_of(target: LocalCluster) -> dict[str, list[str]]:

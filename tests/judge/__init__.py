@@ -5,7 +5,7 @@ from judge.comparison import compare
 from judge.digests import Digests, java_digests, named_send
 from judge.positions import group_violations, map_violations
 from judge.records import JudgeRecord, java_records
-from judge.sends import compacted_violations, newest_violations, send_violations
+from judge.sends import compacted_violations, newest_violations, refuted_sends, send_violations
 
 __all__ = [
     "Digests",
@@ -20,5 +20,6 @@ __all__ = [
     "map_violations",
     "named_send",
     "newest_violations",
+    "refuted_sends",
     "send_violations",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from judge.records import JudgeRecord
 
-__all__ = ["compacted_violations", "newest_violations", "send_violations"]
+__all__ = ["compacted_violations", "newest_violations", "refuted_sends", "send_violations"]
 
 VIOLATIONS_MAX = 10
 UNKNOWN, OK, FAILED, ABORTED = range(4)
@@ -36,6 +36,15 @@ def send_violations(
         if len(found) >= VIOLATIONS_MAX:
             break
     return found
+
+
+def refuted_sends(outcomes: Mapping[int, int], committed: Iterable[int], logged: Iterable[int]) -> set[int]:
+    """Sends that their client calls ok and the source's own log does not: it holds them, and as aborted.
+
+    Nobody but the source's broker writes that there. Java's consumer must then see them on neither side.
+    """
+    seen, in_log = set(committed), set(logged)
+    return {send for send, outcome in outcomes.items() if outcome == OK and send in in_log and send not in seen}
 
 
 def _content(record: JudgeRecord) -> tuple[object, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from sparkmirror.clusters import (
     describe_flow_request,
@@ -13,7 +13,13 @@ from sparkmirror.clusters import (
     raise_producer_epoch,
     read_raw,
 )
-from sparkmirror.errors import FlowOwnedByAnother, ReplicationError, TargetTopicRecreated
+from sparkmirror.errors import (
+    BrokerRefused,
+    FlowOwnedByAnother,
+    ReplicationError,
+    TargetRefusedRecords,
+    TargetTopicRecreated,
+)
 from sparkmirror.ledger import (
     Closed,
     Intent,
@@ -67,10 +73,10 @@ def recover_lane(
     for record in context.ledger.read_new():
         take(record)
     intents = [intent for order in orders if (intent := _unsettled(context, order)) is not None]
-    fences = _fence(context, intents)
+    fences, forbidden = _fence(context, intents)
     for order in orders:
         context.beat()
-        records = _ended(context, order, fences)
+        records = _ended(context, order, fences, forbidden)
         context.ledger.append(records)
         for record in records:
             context.ledger.view.apply(record)
@@ -85,23 +91,34 @@ def _unsettled(context: FlowContext, order: Open) -> Intent | None:
     return intent if intent is not None and intent.until > position.upstream else None
 
 
-def _fence(context: FlowContext, intents: list[Intent]) -> dict[str, tuple[int, int]]:
-    """Each process that may still write is fenced once, wherever it may; its new producer id and epoch."""
+def _fence(
+    context: FlowContext, intents: list[Intent]
+) -> tuple[dict[str, tuple[int, int]], dict[TopicPartition, BrokerRefused]]:
+    """Each process that may still write is fenced once, wherever it may; its new producer id and epoch.
+
+    And the targets that we may not write to ourselves.
+    """
     targets: dict[str, set[TopicPartition]] = {}
     for intent in intents:
         targets.setdefault(intent.transactional_id, set()).update(target.target for target in intent.targets)
     raised = {}
+    forbidden: dict[TopicPartition, BrokerRefused] = {}
     for name, wanted in targets.items():
         view = context.target.view({target.topic for target in wanted})
         present = [target for target in wanted if view.leader(target) is not None]
         raised[name] = raise_producer_epoch(context.target, name, None)
         if present:
-            fence(context.target, name, raised[name], present)
+            forbidden |= fence(context.target, name, raised[name], present)
         context.beat()
-    return raised
+    return raised, forbidden
 
 
-def _ended(context: FlowContext, order: Open, fences: dict[str, tuple[int, int]]) -> list[LedgerRecord]:
+def _ended(
+    context: FlowContext,
+    order: Open,
+    fences: dict[str, tuple[int, int]],
+    forbidden: Mapping[TopicPartition, BrokerRefused],
+) -> list[LedgerRecord]:
     history = context.ledger.view.of(order.partition)
     position, intent = history.position() or order.position, _unsettled(context, order)
     home = TopicPartition(order.target_topic, order.partition.partition)
@@ -112,6 +129,8 @@ def _ended(context: FlowContext, order: Open, fences: dict[str, tuple[int, int]]
         if error is not None:
             raise error
         if intent is not None:
+            for refused in (forbidden[t.target] for t in intent.targets if t.target in forbidden):
+                raise TargetRefusedRecords(f"{order.partition}: {refused.message}", hint=refused.hint)
             found = {t.target: _landed_in(context, intent, t.target, t.downstream, fences) for t in intent.targets}
             upstream, runs = landed(intent, found)
             for target, there in runs.items():
