@@ -660,7 +660,7 @@ def test_a_fence_that_is_refused_for_one_topic_holds_up_no_other(secured: Secure
         assert set(refused) == {copy}
         assert f"needs Write on topic {copy.topic}" in refused[copy].message
         with live_mirror(flows.file, "--take-over") as mirror, told(mirror):
-            mirror.await_said(f"calm-guarded-0 waiting RIGHTS calm-guarded-0: cluster calm-to: fence of {copy}", START_S)
+            mirror.await_said(f"calm-guarded-0 waiting RIGHTS: calm-guarded-0: cluster calm-to: fence of {copy}", START_S)
             others = {alias: sent for alias, sent in flows.sent.items() if alias != "calm"}
             await_true(lambda: copies_of(secured.target).items() >= others.items(), HEALED_S_MAX, "the other flows")
             assert copies_of(secured.target)["calm"] != flows.sent["calm"]
