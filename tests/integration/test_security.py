@@ -647,8 +647,9 @@ def test_a_run_that_is_to_finish_stops_what_it_has_no_right_for_and_copies_the_r
 def test_a_fence_that_is_refused_for_one_topic_holds_up_no_other(secured: Secured, guarded: GuardedRun) -> None:
     """After a crash every partition must be fenced, which takes Write; without it that partition alone waits."""
     flows, unwritable = guarded.flows, LOSSES["WRITE target"]
-    with guarded_mirror(flows) as first:
-        first.kill()
+    guarded.mirror.kill()
+    with guarded_mirror(flows) as open_everywhere:
+        open_everywhere.kill()
     for alias in READERS:
         flows.send(alias)
     flow = load(flows.file).flow(FlowName("calm", "calm-to"))
