@@ -650,8 +650,6 @@ def test_a_fence_that_is_refused_for_one_topic_holds_up_no_other(secured: Secure
     guarded.mirror.kill()
     with guarded_mirror(flows) as open_everywhere:
         open_everywhere.kill()
-    for alias in READERS:
-        flows.send(alias)
     flow = load(flows.file).flow(FlowName("calm", "calm-to"))
     copy, ledger = TopicPartition(remote_of("calm"), 0), TopicPartition("mm2-ledger.calm.internal", 0)
     name = f"sparkmirror-{flow.name}"
@@ -660,6 +658,8 @@ def test_a_fence_that_is_refused_for_one_topic_holds_up_no_other(secured: Secure
             refused = fence(client, name, raise_producer_epoch(client, name, None), [copy, ledger])
         assert set(refused) == {copy}
         assert f"needs Write on topic {copy.topic}" in refused[copy].message
+        for alias in READERS:
+            flows.send(alias)
         with live_mirror(flows.file, "--take-over") as mirror, told(mirror):
             mirror.await_said(f"calm-guarded-0 waiting RIGHTS: calm-guarded-0: cluster calm-to: fence of {copy}", START_S)
             others = {alias: sent for alias, sent in flows.sent.items() if alias != "calm"}
