@@ -321,7 +321,7 @@ class Conductor:
                 context.show(partition, "recovering", "SLOT_LOST", f"slot {slot} {reason}")
 
     def _recover_lost(self) -> None:
-        if self._lost and self._slots.alive and not self._stop.is_set():
+        if self._lost and self._slots.can_start and not self._stop.is_set():
             context = self._context
             lost, self._lost = self._lost, set()
             try:

@@ -59,6 +59,11 @@ class SlotWatch:
         """Slots that may be given partitions."""
         return [slot for slot, seen in self._seen.items() if seen.is_alive]
 
+    @property
+    def can_start(self) -> bool:
+        """Whether a partition that is opened now finds a slot: one is there, or none was needed so far."""
+        return not self._seen or bool(self.alive)
+
     def incarnation(self, slot: int) -> int:
         """Which life of a slot an open must name."""
         return self._seen[slot].order.incarnation
