@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 
 from sparkmirror.config import FlowSettings
 from sparkmirror.pipeline.lane.orders import Culprit, LaneOrder, Suspect, reason_of
-from sparkmirror.pipeline.lane.shaping import shaped
+from sparkmirror.pipeline.lane.shaping import as_written, shaped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +51,7 @@ def _failure(
         options["kafka.isolation.level"] = "read_committed"
     rows = session.read.format("kafka-records").options(**options).load()
     try:
-        out = shaped(session, rows, flow, order, suspect.transforms)
+        out = as_written(shaped(session, rows, flow, order, suspect.transforms), ())
         out.write.format("noop").mode("overwrite").save()
     except PySparkException as error:
         return reason_of(error)

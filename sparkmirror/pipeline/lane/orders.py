@@ -29,6 +29,7 @@ __all__ = [
     "read_entries",
     "reason_of",
     "remove_left_folders",
+    "slips_folder",
     "take_slip",
     "write_entries",
     "write_slip",
@@ -43,6 +44,7 @@ class LaneOrder:
     """One query: whose records it changes, and the epoch that says whether it is still the lane's newest.
 
     `group` numbers the topics that pass the same transforms, each a branch of the query; −1 is the writer, for all of them.
+    `carried` are the columns that pass through Spark; what else a record has waits on the task's shelf.
     """
 
     config_path: str
@@ -57,6 +59,7 @@ class LaneOrder:
     producer_epoch: int
     names_are_final: bool = False
     group: int = -1
+    carried: tuple[str, ...] = ()
 
     def text(self) -> str:
         """As the option of a data source."""
@@ -65,7 +68,8 @@ class LaneOrder:
     @classmethod
     def of(cls, text: str) -> LaneOrder:
         """The same back."""
-        return cls(**json.loads(text))
+        told = json.loads(text)
+        return cls(**told | {"carried": tuple(told["carried"])})
 
     @classmethod
     def of_trial(cls, config_path: str, config_digest: str, flow: FlowName) -> LaneOrder:
@@ -169,7 +173,7 @@ def read_entries(folder: str) -> tuple[dict[TopicPartition, LaneEntry], bool]:
 
 def write_slip(order: LaneOrder, task: int, entry: LaneEntry) -> None:
     """Before the first row."""
-    folder = _slips(order)
+    folder = slips_folder(order)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / str(task)
     path.with_suffix(".new").write_text(entry.text(), encoding="utf-8")
@@ -178,7 +182,7 @@ def write_slip(order: LaneOrder, task: int, entry: LaneEntry) -> None:
 
 def take_slip(order: LaneOrder, task: int) -> LaneEntry | None:
     """After the first row, or after none came; none if the task reads nothing."""
-    path = _slips(order) / str(task)
+    path = slips_folder(order) / str(task)
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -187,7 +191,7 @@ def take_slip(order: LaneOrder, task: int) -> LaneEntry | None:
     return LaneEntry.of(text)
 
 
-def _slips(order: LaneOrder) -> Path:
+def slips_folder(order: LaneOrder) -> Path:
     """In the temporary folder of whatever machine the task runs on; on the driver's that is the query's own."""
     return Path(tempfile.gettempdir(), f"{FOLDER}{order.name}", "slips")
 

@@ -13,7 +13,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from sparkmirror.config import FlowSettings, TransformSettings
-from sparkmirror.errors import SparkmirrorError
+from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.pipeline.lane.orders import OURS, Culprit, LaneEntry, LaneOrder, Suspect, reason_of, write_entries
 from sparkmirror.pipeline.spark import SparkSlots
 
@@ -129,13 +129,29 @@ class LaneQuery:
 
     def _rows(self, session: SparkSession, source: str) -> DataFrame:
         """A branch for each group of topics that pass the same transforms; each partition is read by one of them."""
-        from sparkmirror.pipeline.lane.shaping import shaped
+        from sparkmirror.pipeline.lane.shaping import as_written, filled_up, shaped
+        from sparkmirror.pipeline.lane.untouched import use_of
+        from sparkmirror.pipeline.records.arrow import NAMES, SCHEMA
 
+        def changed(rows: DataFrame, number: int) -> DataFrame:
+            return shaped(session, rows, self._flow, self.order, self.groups[number])
+
+        table = session.createDataFrame([], SCHEMA)
+        uses = [use_of(table, changed(table, number)) for number in range(len(self.groups))]
+        # A record is known by its offset; and the writer has the same columns of every branch.
+        kept = reduce(frozenset.__and__, [use.kept for use in uses]) - {"offset"}
+        if not all("offset" in use.kept for use in uses):
+            kept = frozenset()
         branches = []
-        for number, transforms in enumerate(self.groups):
-            order = replace(self.order, group=number)
-            rows = session.readStream.format(source).option("order", order.text()).load()
-            branches.append(shaped(session, rows, self._flow, self.order, transforms))
+        for number, use in enumerate(uses):
+            carried = tuple(name for name in NAMES if name not in kept or name in use.read)
+            order = replace(self.order, group=number, carried=carried)
+            rows = filled_up(session.readStream.format(source).option("order", order.text()).load())
+            out = changed(rows, number)
+            if use_of(rows, out) != use:
+                where = f"{self.order.config_path}: {self._flow.name}"
+                raise ConfigError(f"{where}: a transform makes another plan each time it is asked for one")
+            branches.append(as_written(out, kept))
         return reduce(lambda left, right: left.unionByName(right), branches)
 
 

@@ -17,10 +17,12 @@ from sparkmirror.clusters import LATEST, list_offsets
 from sparkmirror.errors import ReplicationError
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.lane.orders import LaneEntry, LaneOrder, flow_of, read_entries, write_slip
+from sparkmirror.pipeline.lane.shelf import lay_down
 from sparkmirror.pipeline.lane.telling import stop_partition
+from sparkmirror.pipeline.records.arrow import NAMES, to_arrow
 from sparkmirror.pipeline.records.connections import client_of
 from sparkmirror.pipeline.records.planning import Offsets, admit, bytes_per_offset
-from sparkmirror.pipeline.records.reader import Range, read, read_rows_of, written
+from sparkmirror.pipeline.records.reader import Range, read, read_columns_of, written
 
 if TYPE_CHECKING:
     from sparkmirror.clusters import ClusterClient
@@ -112,8 +114,13 @@ class LaneReader(DataSourceStreamReader):
         write_slip(order, context.taskAttemptId(), entry)
         committed = flow_of(order).consumer.get("isolation.level") == "read_committed"
         wanted = Range(entry.topic, entry.partition, entry.start, entry.end)
+        found = read_columns_of(self._source(), wanted, read_committed=committed, fail_on_loss=True)
+        names = order.carried or NAMES
         try:
-            for batch in read_rows_of(self._source(), wanted, read_committed=committed, fail_on_loss=True):
+            for number, (columns, kind) in enumerate(found):
+                if len(names) < len(NAMES):
+                    lay_down(order, context.taskAttemptId(), number, columns)
+                batch = to_arrow(columns, entry.topic, entry.partition, kind, names)
                 left = _without(batch, entry.done) if entry.done else batch
                 if left.num_rows:
                     yield left
@@ -134,4 +141,4 @@ def _without(batch: pa.RecordBatch, done: Sequence[tuple[int, int]]) -> pa.Recor
         at = bisect.bisect_right(starts, offset) - 1
         return at < 0 or offset >= starts[at] + done[at][1]
 
-    return batch.filter(pa.array([is_new(offset) for offset in batch.column(2).to_pylist()], pa.bool_()))
+    return batch.filter(pa.array([is_new(offset) for offset in batch.column("offset").to_pylist()], pa.bool_()))

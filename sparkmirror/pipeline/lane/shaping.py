@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ from pyspark.sql.functions import arrow_udf
 
 from sparkmirror.config import FlowSettings, TransformSettings
 from sparkmirror.pipeline.lane.orders import LaneOrder, flow_of
+from sparkmirror.pipeline.records.arrow import KINDS, NAMES
 from sparkmirror.pipeline.records.connect import connected
 from sparkmirror.pipeline.records.transforming import transformed
 from sparkmirror.topology import policy_for
@@ -18,9 +19,9 @@ from sparkmirror.topology import policy_for
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["shaped"]
+__all__ = ["as_written", "filled_up", "shaped"]
 
-KINDS = {"topic": "string", "partition": "int", "offset": "bigint", "key": "binary", "value": "binary"}
+CAST = {"topic": "string", "partition": "int", "offset": "bigint", "key": "binary", "value": "binary"}
 
 
 def shaped(
@@ -30,7 +31,7 @@ def shaped(
     order: LaneOrder,
     transforms: Sequence[TransformSettings],
 ) -> DataFrame:
-    """The rows as they are written; raises `ConfigInvalid` for a transform that cannot be used."""
+    """The rows after their transforms; raises `ConfigInvalid` for one that cannot be used."""
     where = f"{order.config_path}: {flow.name}"
     rows = transformed(session, rows, transforms, where=where, folder=flow.folder)
     if flow.connect_transforms:
@@ -39,8 +40,21 @@ def shaped(
         if flow.has_simple_headers:
             rows = rows.withColumn("headers", F.transform("headers", _in_base64))
         rows = connected(rows, flow.connect_transforms)
-    cast = [F.col(name).cast(kind).alias(name) for name, kind in KINDS.items()]
-    return rows.select(*cast, F.col("timestamp"), F.col("headers"))
+    return rows
+
+
+def as_written(rows: DataFrame, kept: Collection[str]) -> DataFrame:
+    """The writer's columns, without those that it has itself."""
+    cast = [F.col(name).cast(kind).alias(name) for name, kind in CAST.items() if name not in kept]
+    return rows.select(*cast, *(F.col(name) for name in ("timestamp", "headers") if name not in kept))
+
+
+def filled_up(rows: DataFrame) -> DataFrame:
+    """Rows with all columns of a record: those that nobody looks at are null."""
+    there = set(rows.columns)
+    return rows.select(
+        *(F.col(name) if name in there else F.lit(None).cast(KINDS[name]).alias(name) for name in NAMES)
+    )
 
 
 def _in_base64(header: F.Column) -> F.Column:

@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSource
 from sparkmirror.pipeline.lane.orders import LaneOrder
 from sparkmirror.pipeline.lane.reading import LaneReader
 from sparkmirror.pipeline.lane.writing import LaneWriter
-from sparkmirror.pipeline.records.arrow import SCHEMA
+from sparkmirror.pipeline.records.arrow import NAMES, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -28,8 +28,8 @@ class LaneSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """The columns of a record."""
-        return SCHEMA
+        """The columns of a record that pass through Spark."""
+        return schema_of(LaneOrder.of(self.options["order"]).carried or NAMES)
 
     def streamReader(self, schema: StructType) -> LaneReader:
         """One branch of the query."""

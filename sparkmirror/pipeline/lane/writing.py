@@ -48,6 +48,7 @@ from sparkmirror.ledger import (
 )
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.lane.orders import LaneEntry, LaneOrder, flow_of, take_slip
+from sparkmirror.pipeline.lane.shelf import Shelf
 from sparkmirror.pipeline.lane.telling import stop_partition, tell
 from sparkmirror.pipeline.records.arrow import from_arrow
 from sparkmirror.pipeline.records.connections import client_of
@@ -63,6 +64,7 @@ __all__ = ["LaneWriter"]
 
 BATCH_BYTES = 768 << 10
 MESSAGE_BYTES_MAX = 1_048_588  # Kafka's own default
+SHELVED = {"timestamp", "key", "value", "headers"}
 RECORD_OVERHEAD_BYTES, BATCH_OVERHEAD_BYTES = 32, 61
 
 
@@ -161,12 +163,12 @@ class LaneWriter(DataSourceStreamArrowWriter):
         try:
             for batch in iterator:
                 if batch.num_rows:
-                    stretch = stretch or Stretch(_hand(order), _named(take_slip(order, task)))
+                    stretch = stretch or Stretch(_hand(order), _named(take_slip(order, task)), Shelf(order, task))
                     stretch.append(batch)
             if stretch is None:
                 # All rows were left out, or Spark had nothing to read at all: such a batch has one task, without a slip.
                 entry = take_slip(order, task)
-                stretch = Stretch(_hand(order), entry) if entry is not None else None
+                stretch = Stretch(_hand(order), entry, Shelf(order, task)) if entry is not None else None
             if stretch is not None:
                 stretch.finish()
         except BaseException:
@@ -195,17 +197,17 @@ class Sending:
 class Stretch:
     """One task: a range of one source partition."""
 
-    def __init__(self, hand: Hand, entry: LaneEntry) -> None:
+    def __init__(self, hand: Hand, entry: LaneEntry, shelf: Shelf) -> None:
         self.records = 0
-        self._hand, self._entry = hand, entry
+        self._hand, self._entry, self._shelf = hand, entry, shelf
         self._next = entry.start
         self._home_end: int | None = None
         self._due: list[LedgerRecord] = []  # receipts of what is proven, written with the next intent or at the end
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Rows in their order: intent, batches, receipts."""
-        columns, topics, partitions = from_arrow(batch)
         offsets = batch.column("offset").to_pylist()
+        columns, topics, partitions = self._read(batch, offsets)
         sendings, too_large = self._placed(columns, offsets, topics, partitions)
         until = offsets[-1] + 1 if too_large is None else too_large.upstream
         if sendings:
@@ -220,6 +222,23 @@ class Stretch:
     def finish(self) -> None:
         """Everything of the range is done, whatever of it was left out."""
         self._settle_due(self._entry.end)
+        self._shelf.clear()
+
+    def _read(self, batch: pa.RecordBatch, offsets: list[int]) -> tuple[Columns, list[str | None], list[int | None]]:
+        """The records of the rows: what of them did not pass through Spark lies on the shelf, or is the same for all."""
+        columns, topics, partitions = from_arrow(batch)
+        carried = set(batch.schema.names)
+        if "topic" not in carried:
+            topics = [self._entry.topic] * len(offsets)
+        if "partition" not in carried:
+            partitions = [self._entry.partition] * len(offsets)
+        if not carried >= SHELVED:
+            found = self._shelf.pick_up(offsets)
+            columns.timestamps = columns.timestamps if "timestamp" in carried else found.timestamps
+            columns.keys = columns.keys if "key" in carried else found.keys
+            columns.values = columns.values if "value" in carried else found.values
+            columns.headers = columns.headers if "headers" in carried else found.headers
+        return columns, topics, partitions
 
     # --- where to -------------------------------------------------------------------------------------------------
 

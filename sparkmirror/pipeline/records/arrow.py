@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from sparkmirror.wire import Columns, Headers
 
-__all__ = ["SCHEMA", "from_arrow", "headers_from_arrow", "headers_to_arrow", "to_arrow", "unfit_columns"]
+__all__ = [
+    "KINDS",
+    "NAMES",
+    "SCHEMA",
+    "from_arrow",
+    "headers_from_arrow",
+    "headers_to_arrow",
+    "schema_of",
+    "to_arrow",
+    "unfit_columns",
+]
 
 # The table's columns as Spark's data definition language writes them; timestamps in ms, as Kafka keeps them: every value
 # that Kafka can hold, which a TIMESTAMP of microseconds cannot.
-SCHEMA = (
-    "topic string, partition int, offset bigint, timestamp bigint, timestamp_type int, key binary, value binary, "
-    "headers array<struct<key: string, value: binary>>"
-)
+KINDS = {
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "bigint",
+    "timestamp_type": "int",
+    "key": "binary",
+    "value": "binary",
+    "headers": "array<struct<key: string, value: binary>>",
+}
+NAMES = tuple(KINDS)
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-NAMES = ["topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers"]
 # What a column that is written may be; whoever reads rows and writes them again may leave the other two in.
 WRITTEN = {
     "topic": ("string",),
@@ -33,22 +49,30 @@ IGNORED = ("offset", "timestamp_type")
 NO_HEADERS: Headers = ()
 
 
-def to_arrow(columns: Columns, topic: str, partition: int, timestamp_type: int) -> pa.RecordBatch:
-    """One batch of rows, all of one partition."""
+def schema_of(names: Sequence[str]) -> str:
+    """These columns, as a table has them."""
+    return ", ".join(f"{name} {KINDS[name]}" for name in names)
+
+
+SCHEMA = schema_of(NAMES)
+
+
+def to_arrow(
+    columns: Columns, topic: str, partition: int, timestamp_type: int, names: Sequence[str] = NAMES
+) -> pa.RecordBatch:
+    """One batch of rows, all of one partition; these columns of them."""
     count = len(columns)
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.repeat(pa.scalar(topic, pa.string()), count),
-            pa.repeat(pa.scalar(partition, pa.int32()), count),
-            pa.array(columns.offsets, pa.int64()),
-            pa.array(columns.timestamps, pa.int64()),
-            pa.repeat(pa.scalar(timestamp_type, pa.int32()), count),
-            pa.array(columns.keys, pa.binary()),
-            pa.array(columns.values, pa.binary()),
-            headers_to_arrow(columns.headers),
-        ],
-        NAMES,
-    )
+    made: dict[str, Callable[[], pa.Array]] = {
+        "topic": lambda: pa.repeat(pa.scalar(topic, pa.string()), count),
+        "partition": lambda: pa.repeat(pa.scalar(partition, pa.int32()), count),
+        "offset": lambda: pa.array(columns.offsets, pa.int64()),
+        "timestamp": lambda: pa.array(columns.timestamps, pa.int64()),
+        "timestamp_type": lambda: pa.repeat(pa.scalar(timestamp_type, pa.int32()), count),
+        "key": lambda: pa.array(columns.keys, pa.binary()),
+        "value": lambda: pa.array(columns.values, pa.binary()),
+        "headers": lambda: headers_to_arrow(columns.headers),
+    }
+    return pa.RecordBatch.from_arrays([made[name]() for name in names], list(names))
 
 
 def headers_to_arrow(headers: Sequence[Headers]) -> pa.Array:

@@ -30,7 +30,7 @@ from sparkmirror.wire import Columns, read_columns
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BatchReader", "Range", "StreamReader", "read_rows_of"]
+__all__ = ["BatchReader", "Range", "StreamReader", "read_columns_of", "read_rows_of"]
 
 # Rows that are handed to Spark at once.
 ROWS_MAX, BYTES_MAX = 10_000, 8 << 20
@@ -53,12 +53,20 @@ def read_rows_of(
     client: ClusterClient, wanted: Range, *, read_committed: bool, fail_on_loss: bool
 ) -> Iterator[pa.RecordBatch]:
     """The records of a range, some thousand rows at a time."""
+    for columns, kind in read_columns_of(client, wanted, read_committed=read_committed, fail_on_loss=fail_on_loss):
+        yield to_arrow(columns, wanted.topic, wanted.partition, kind)
+
+
+def read_columns_of(
+    client: ClusterClient, wanted: Range, *, read_committed: bool, fail_on_loss: bool
+) -> Iterator[tuple[Columns, int]]:
+    """The same as columns, with their type of timestamp."""
     place, start = TopicPartition(wanted.topic, wanted.partition), wanted.start
     while True:
         try:
-            for batch in _rows(client, place, start, wanted.end, read_committed):
-                yield batch
-                start = batch.column(2)[-1].as_py() + 1
+            for columns, kind in _columns(client, place, start, wanted.end, read_committed):
+                yield columns, kind
+                start = columns.offsets[-1] + 1
             return
         except SourceOffsetLost:
             if fail_on_loss:
@@ -66,17 +74,19 @@ def read_rows_of(
             start = max(start, list_offsets(client, [place], timestamp=EARLIEST)[place][0])
 
 
-def _rows(client: ClusterClient, place: TopicPartition, start: int, end: int, committed: bool) -> Iterator[pa.RecordBatch]:
+def _columns(
+    client: ClusterClient, place: TopicPartition, start: int, end: int, committed: bool
+) -> Iterator[tuple[Columns, int]]:
     columns, kind, size = Columns(), 0, 0
     for batch in read_range(client, place, start, end, read_committed=committed):
         if len(columns) and (len(columns) >= ROWS_MAX or size >= BYTES_MAX or kind != int(batch.is_log_append_time)):
-            yield to_arrow(columns, place.topic, place.partition, kind)
+            yield columns, kind
             columns, size = Columns(), 0
         kind = int(batch.is_log_append_time)
         read_columns(batch, columns, start=start, end=end)
         size += batch.size
     if len(columns):
-        yield to_arrow(columns, place.topic, place.partition, kind)
+        yield columns, kind
 
 
 class BatchReader(DataSourceReader):

@@ -15,7 +15,7 @@ from sparkmirror.config import FlowSettings, Settings, TransformSettings
 from sparkmirror.errors import ConfigInvalid
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.lane.orders import LaneOrder
-from sparkmirror.pipeline.lane.shaping import shaped
+from sparkmirror.pipeline.lane.shaping import as_written, shaped
 from sparkmirror.pipeline.records.registering import register
 from sparkmirror.pipeline.spark import SparkSlots
 from sparkmirror.topology import policy_for
@@ -103,7 +103,7 @@ def _tried(
         options["startingOffsets"] = _edge(ranges, partition, start)
         options["endingOffsets"] = _edge(ranges, partition, end)
         rows = session.read.format("kafka-records").options(**options).load()
-        out = shaped(session, rows, flow, order, transforms)
+        out = as_written(shaped(session, rows, flow, order, transforms), ())
         plan = str(out._jdf.queryExecution().optimizedPlan().toString()).rstrip()
         try:
             before = {row.offset: replace(_shown(row), topic=name) for row in rows.collect()}
