@@ -19,13 +19,15 @@ from judge.java_gateway import java_gateway
 from judge.transforms import JavaChain, Plain
 from py4j.protocol import Py4JJavaError
 
-from sparkmirror.config import ConnectTransform, load, parse
+from sparkmirror.config import ConnectTransform, TransformSettings, load, parse
 from sparkmirror.config.connect_options import OptionRefused, header_value
 from sparkmirror.config.connect_transforms import OPTIONS, PREDICATE_OPTIONS, SIDED
 from sparkmirror.local import LocalCluster, MirrorMaker
 from sparkmirror.pipeline import SparkSlots
+from sparkmirror.pipeline.lane.untouched import Use, use_of
 from sparkmirror.pipeline.records.arrow import SCHEMA
 from sparkmirror.pipeline.records.connect import connected
+from sparkmirror.pipeline.records.transforming import transformed
 from sparkmirror.spark import register
 
 pytestmark = pytest.mark.timeout(900)
@@ -353,6 +355,36 @@ def through_mm2(pair: Pair, properties: dict[str, str], counts: dict[str, int]) 
             errors = [line for line in mm2.log_file.read_text(errors="replace").splitlines() if "Exception" in line]
             raise AssertionError(f"{error}\n" + "\n".join(errors[-20:])) from error
         mm2.stop()
+
+
+ALL_COLUMNS = {"topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers"}
+
+
+@pytest.mark.parametrize(
+    ("sql", "kept", "read"),
+    [
+        ("select * from records", ALL_COLUMNS, set()),
+        ("select * from records where length(key) > 2", ALL_COLUMNS, {"key"}),
+        ("select * except (value), json_mask(value, '$.a') as value from records", ALL_COLUMNS - {"value"}, {"value"}),
+        ("select * except (value), key as value from records", ALL_COLUMNS - {"value"}, {"key"}),
+        ("select * except (topic), concat(topic, '-', partition) as topic from records", ALL_COLUMNS - {"topic"},
+         {"topic", "partition"}),
+        ("select * except (key, value), value as key, key as value from records", ALL_COLUMNS - {"key", "value"},
+         {"key", "value"}),
+        ("select * except (offset), offset + 0L as offset from records", ALL_COLUMNS - {"offset"}, {"offset"}),
+        ("select r.* from (select * from records where value is not null) r where header(headers, 'x') is null", ALL_COLUMNS,
+         {"value", "headers"}),
+    ],
+)  # fmt: skip
+def test_spark_is_given_only_what_a_transform_looks_at(session: Any, sql: str, kept: set[str], read: set[str]) -> None:
+    rows = session.createDataFrame([], SCHEMA)
+    out = transformed(session, rows, [TransformSettings("t", (), sql, "", 0)], where="file", folder="")
+    assert use_of(rows, out) == Use(frozenset(kept), frozenset(read))
+
+
+def test_what_may_do_anything_is_given_everything(session: Any) -> None:
+    rows = session.createDataFrame([], SCHEMA)
+    assert use_of(rows, rows.distinct()) == Use(frozenset(), frozenset(ALL_COLUMNS))
 
 
 @pytest.mark.nightly

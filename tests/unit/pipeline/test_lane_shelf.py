@@ -1,0 +1,68 @@
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkmirror.errors import InternalError
+from sparkmirror.pipeline.lane.orders import LaneOrder, slips_folder
+from sparkmirror.pipeline.lane.shelf import Shelf, lay_down
+from sparkmirror.wire import Columns
+
+PARTS = ("timestamps", "keys", "values", "headers")
+
+
+def order_of(name: str) -> LaneOrder:
+    return LaneOrder("file", "digest", "A", "B", "ledger", "folder", name, "lane", 1, 1)
+
+
+@pytest.fixture
+def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LaneOrder:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    found = order_of("shelf")
+    slips_folder(found).mkdir(parents=True)
+    return found
+
+
+def columns_of(offsets: list[int]) -> Columns:
+    """Each record tells its offset in every part; with nulls and headers of all kinds."""
+    return Columns(
+        offsets,
+        [1000 + offset for offset in offsets],
+        [None if offset % 3 == 0 else b"k%d" % offset for offset in offsets],
+        [None if offset % 7 == 0 else b"v%d" % offset * (offset % 50) for offset in offsets],
+        [() if offset % 2 else [(b"h\xff", None), (b"o", b"%d" % offset)] for offset in offsets],
+    )
+
+
+gaps = st.lists(st.integers(1, 4), min_size=1, max_size=80)
+
+
+@given(gaps, st.integers(1, 20), st.integers(1, 20), st.randoms())
+def test_every_row_finds_its_record_whatever_was_left_out_and_however_rows_are_grouped(steps, laid, asked, random):
+    offsets = [sum(steps[: at + 1]) for at in range(len(steps))]
+    wanted = [offset for offset in offsets if random.random() < 0.7]
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", folder)
+        order = order_of("shelf")
+        slips_folder(order).mkdir(parents=True)
+        for number, start in enumerate(range(0, len(offsets), laid)):
+            lay_down(order, 5, number, columns_of(offsets[start : start + laid]))
+        shelf = Shelf(order, 5)
+        for start in range(0, len(wanted), asked):
+            some = wanted[start : start + asked]
+            found, expected = shelf.pick_up(some), columns_of(some)
+            assert found.offsets == some
+            assert [[*map(list, entries)] for entries in found.headers] == [[*map(list, e)] for e in expected.headers]
+            assert all(getattr(found, part) == getattr(expected, part) for part in PARTS[:3])
+        shelf.clear()
+        assert list(slips_folder(order).iterdir()) == []
+
+
+@pytest.mark.parametrize("asked", [[1], [3], [2, 5], [2, 3, 6], [9]])
+def test_a_row_at_an_offset_that_was_not_read_is_refused(order: LaneOrder, asked: list[int]) -> None:
+    lay_down(order, 1, 0, columns_of([2, 4, 6]))
+    shelf = Shelf(order, 1)
+    with pytest.raises(InternalError, match="not read"):
+        shelf.pick_up(asked)
