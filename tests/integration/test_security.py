@@ -666,7 +666,7 @@ def test_a_fence_that_is_refused_for_one_topic_holds_up_no_other(secured: Secure
             await_true(lambda: copies_of(secured.target).items() >= others.items(), HEALED_S_MAX, "the other flows")
             assert copies_of(secured.target)["calm"] != flows.sent["calm"]
             unwritable.right.grant(*flows.holder(unwritable.right.side, "calm"), names_of("calm"))
-            await_true(lambda: copies_of(secured.target) == flows.sent, HEALED_S_MAX + 60, "the copy, once it may be written")
+            await_true(lambda: copies_of(secured.target) == flows.sent, HEALED_S_MAX + 60, "once it may be written")
             assert mirror.stop().status == 0
 
 
