@@ -15,8 +15,9 @@ Path = tuple[str | int, ...]
 EVERY = "*"
 STEP = re.compile(r"\.([^\W\d][\w-]*|\*)|\[(\d+|\*)\]|\[['\"](.+?)['\"]\]")
 SPACE = re.compile(r"[ \t\n\r]*")
-MASK = "***"
-_decode = json.JSONDecoder().raw_decode
+# By what Python reads it as.
+MASKS = {str: '"***"', bool: "false", int: "0", float: "0", list: "[]", dict: "{}", type(None): "null"}
+_decode, _read_whole = json.JSONDecoder().raw_decode, json.JSONDecoder().decode
 
 Span = tuple[int, int, str]
 
@@ -48,7 +49,7 @@ def json_path(text: str) -> Path:
 
 def masked(text: str, path: Path) -> str:
     """What lies at the path made unreadable, each by something of its own type; null stays null."""
-    return _changed(text, path, lambda found: json.dumps(_mask(found)))
+    return _changed(text, path, _mask)
 
 
 def replaced(text: str, path: Path, new: str) -> str:
@@ -102,20 +103,8 @@ def _kind(found: Any) -> str:
             return "an object"
 
 
-def _mask(found: Any) -> Any:
-    match found:
-        case None:
-            return None
-        case bool():
-            return False
-        case int() | float():
-            return 0
-        case str():
-            return MASK
-        case list():
-            return []
-        case _:
-            return {}
+def _mask(found: Any) -> str:
+    return MASKS[type(found)]
 
 
 def _changed(text: str, path: Path, change: Callable[[Any], str]) -> str:
@@ -140,20 +129,24 @@ def _changed_quickly(text: str, name: str | int, change: Callable[[Any], str]) -
     if not isinstance(name, str) or name == EVERY or "\\" in text or "\"" in name:
         return None
     try:
-        found = json.loads(text)
+        found = _read_whole(text)
     except (ValueError, RecursionError):
         return None  # the careful reader says what is wrong
     if not isinstance(found, dict):
         return None
-    quoted = f'"{name}"'
-    at = text.find(quoted)
-    if name not in found or text.find(quoted, at + 1) >= 0:
-        return None if name in found else text
-    at = _skip(text, at + len(quoted))
-    if text[at : at + 1] != ":":
+    if name not in found:
+        return text
+    before, quoted, after = text.partition(f'"{name}"')
+    if quoted in after:
         return None
-    at = _skip(text, at + 1)
     value = found[name]
+    if after[:2] == ':"':  # as programs write it
+        at = len(before) + len(quoted) + 1
+    else:
+        at = _skip(text, len(before) + len(quoted))
+        if text[at : at + 1] != ":":
+            return None
+        at = _skip(text, at + 1)
     if isinstance(value, str):
         end = at + len(value) + 2
     elif isinstance(value, dict | list):
