@@ -18,6 +18,9 @@ from sparkmirror.wire import Columns
 
 __all__ = ["Shelf", "lay_down"]
 
+# Of what is picked up at once. Spark counts rows, and does not see what of them lies here.
+BYTES_MAX = 16 << 20
+
 
 def lay_down(order: LaneOrder, task: int, number: int, columns: Columns) -> None:
     """The records of the task's batch of this number, all columns of them; before its rows are handed over."""
@@ -35,18 +38,19 @@ class Shelf:
 
     def __init__(self, order: LaneOrder, task: int) -> None:
         self._order, self._task = order, task
-        self._number = 0
+        self._number = self._size = 0
         self._part = Columns()
 
     def pick_up(self, offsets: Sequence[int]) -> Columns:
-        """The records at these offsets, which ascend from one call to the next."""
+        """The records at the first of these offsets, which ascend from call to call; at all, unless they are large."""
         found = Columns()
-        at = 0
-        while at < len(offsets):
+        at = size = 0
+        while at < len(offsets) and size < BYTES_MAX:
             while not self._part.offsets or self._part.offsets[-1] < offsets[at]:
-                self._part = self._next()
+                self._part, self._size = self._next()
             until = bisect_right(offsets, self._part.offsets[-1], at)
             _add(found, self._part, offsets[at:until])
+            size += self._size
             at = until
         return found
 
@@ -57,16 +61,16 @@ class Shelf:
                 _path(self._order, self._task, self._number).unlink()
                 self._number += 1
 
-    def _next(self) -> Columns:
+    def _next(self) -> tuple[Columns, int]:
         path = _path(self._order, self._task, self._number)
         try:
             with path.open("rb") as file:
-                part = Columns(*marshal.load(file))
+                part, size = Columns(*marshal.load(file)), file.tell()
         except FileNotFoundError as error:
             raise InternalError("record lane: rows came at offsets that were not read") from error
         path.unlink()
         self._number += 1
-        return part
+        return part, size
 
 
 def _add(found: Columns, part: Columns, offsets: Sequence[int]) -> None:

@@ -205,9 +205,15 @@ class Stretch:
         self._due: list[LedgerRecord] = []  # receipts of what is proven, written with the next intent or at the end
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Rows in their order: intent, batches, receipts."""
-        offsets = batch.column("offset").to_pylist()
-        columns, topics, partitions = self._read(batch, offsets)
+        """Rows in their order, as many at once as memory is meant for."""
+        at = 0
+        while at < batch.num_rows:
+            at += self._append_some(batch.slice(at))
+
+    def _append_some(self, batch: pa.RecordBatch) -> int:
+        """Intent, batches, receipts."""
+        columns, topics, partitions = self._read(batch)
+        offsets = batch.column("offset")[: len(columns)].to_pylist()
         sendings, too_large = self._placed(columns, offsets, topics, partitions)
         until = offsets[-1] + 1 if too_large is None else too_large.upstream
         if sendings:
@@ -218,26 +224,30 @@ class Stretch:
             self._settle_due(until)
             stop_partition(self._hand.order, self._entry, too_large.error)
             raise too_large.error
+        return len(offsets)
 
     def finish(self) -> None:
         """Everything of the range is done, whatever of it was left out."""
         self._settle_due(self._entry.end)
         self._shelf.clear()
 
-    def _read(self, batch: pa.RecordBatch, offsets: list[int]) -> tuple[Columns, list[str | None], list[int | None]]:
-        """The records of the rows: what of them did not pass through Spark lies on the shelf, or is the same for all."""
-        columns, topics, partitions = from_arrow(batch)
+    def _read(self, batch: pa.RecordBatch) -> tuple[Columns, list[str | None], list[int | None]]:
+        """The records of the first rows: what did not pass through Spark lies on the shelf, or is the same for all."""
         carried = set(batch.schema.names)
-        if "topic" not in carried:
-            topics = [self._entry.topic] * len(offsets)
-        if "partition" not in carried:
-            partitions = [self._entry.partition] * len(offsets)
+        shelved = None
         if not carried >= SHELVED:
-            found = self._shelf.pick_up(offsets)
-            columns.timestamps = columns.timestamps if "timestamp" in carried else found.timestamps
-            columns.keys = columns.keys if "key" in carried else found.keys
-            columns.values = columns.values if "value" in carried else found.values
-            columns.headers = columns.headers if "headers" in carried else found.headers
+            shelved = self._shelf.pick_up(batch.column("offset").to_pylist())
+            batch = batch.slice(0, len(shelved))
+        columns, topics, partitions = from_arrow(batch)
+        if "topic" not in carried:
+            topics = [self._entry.topic] * len(columns)
+        if "partition" not in carried:
+            partitions = [self._entry.partition] * len(columns)
+        if shelved is not None:
+            columns.timestamps = columns.timestamps if "timestamp" in carried else shelved.timestamps
+            columns.keys = columns.keys if "key" in carried else shelved.keys
+            columns.values = columns.values if "value" in carried else shelved.values
+            columns.headers = columns.headers if "headers" in carried else shelved.headers
         return columns, topics, partitions
 
     # --- where to -------------------------------------------------------------------------------------------------

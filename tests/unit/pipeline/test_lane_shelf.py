@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror.errors import InternalError
+from sparkmirror.pipeline.lane import shelf as shelf_module
 from sparkmirror.pipeline.lane.orders import LaneOrder, slips_folder
 from sparkmirror.pipeline.lane.shelf import Shelf, lay_down
 from sparkmirror.wire import Columns
@@ -39,20 +40,24 @@ def columns_of(offsets: list[int]) -> Columns:
 gaps = st.lists(st.integers(1, 4), min_size=1, max_size=80)
 
 
-@given(gaps, st.integers(1, 20), st.integers(1, 20), st.randoms())
-def test_every_row_finds_its_record_whatever_was_left_out_and_however_rows_are_grouped(steps, laid, asked, random):
+@given(gaps, st.integers(1, 20), st.integers(1, 20), st.sampled_from([1, 1000, 16 << 20]), st.randoms())
+def test_every_row_finds_its_record_whatever_was_left_out_and_however_rows_are_grouped(steps, laid, asked, limit, random):
     offsets = [sum(steps[: at + 1]) for at in range(len(steps))]
     wanted = [offset for offset in offsets if random.random() < 0.7]
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", folder)
+        patch.setattr(shelf_module, "BYTES_MAX", limit)
         order = order_of("shelf")
         slips_folder(order).mkdir(parents=True)
         for number, start in enumerate(range(0, len(offsets), laid)):
             lay_down(order, 5, number, columns_of(offsets[start : start + laid]))
         shelf = Shelf(order, 5)
-        for start in range(0, len(wanted), asked):
-            some = wanted[start : start + asked]
-            found, expected = shelf.pick_up(some), columns_of(some)
+        start = 0
+        while start < len(wanted):
+            found = shelf.pick_up(wanted[start : start + asked])
+            some = wanted[start : start + len(found)]
+            expected = columns_of(some)
+            start += len(found)
             assert found.offsets == some
             assert [[*map(list, entries)] for entries in found.headers] == [[*map(list, e)] for e in expected.headers]
             assert all(getattr(found, part) == getattr(expected, part) for part in PARTS[:3])
