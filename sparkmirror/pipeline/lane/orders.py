@@ -6,6 +6,7 @@ import functools
 import json
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 FOLDER = "sparkmirror-lane-"
+LEFT_S = 3600.0  # a batch takes seconds; whoever writes the next slip makes the folder anew
 OURS = "a task ended: "  # begins what our own code said, where Spark says why a query failed
 
 
@@ -205,12 +207,18 @@ def make_folder(name: str) -> str:
 
 
 def remove_left_folders() -> None:
-    """Folders of drivers that were killed and are seen to be dead."""
-    this = Process.this()
+    """Folders of drivers that are seen to be dead; on a machine that only runs tasks, what nobody has used for long."""
+    this, now = Process.this(), time.time()
     for path in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
+        owner, slips = path / "owner", path / "slips"
         with suppress(OSError):  # another one removes it too, or it is another user's
-            if this.is_dead((path / "owner").read_text(encoding="utf-8")):
+            is_left = this.is_dead(owner.read_text(encoding="utf-8")) if owner.exists() else _is_old(slips, now)
+            if is_left:
                 shutil.rmtree(path)
+
+
+def _is_old(folder: Path, now: float) -> bool:
+    return now - folder.stat().st_mtime > LEFT_S
 
 
 # --- what Spark says ------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ from sparkmirror.ledger import (
     stretches_of,
 )
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.lane.orders import LaneEntry, LaneOrder, flow_of, take_slip
+from sparkmirror.pipeline.lane.orders import LaneEntry, LaneOrder, flow_of, remove_left_folders, take_slip
 from sparkmirror.pipeline.lane.shelf import Shelf
 from sparkmirror.pipeline.lane.telling import stop_partition, tell
 from sparkmirror.pipeline.records.arrow import from_arrow
@@ -134,6 +134,7 @@ def _hand(order: LaneOrder) -> Hand:
     if order.name not in _HANDS:
         for other in list(_HANDS):
             _HANDS.pop(other).appender.close()
+        remove_left_folders()
         _HANDS[order.name] = Hand(order)
     return _HANDS[order.name]
 

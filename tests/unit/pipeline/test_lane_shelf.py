@@ -1,4 +1,6 @@
+import os
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from sparkmirror.errors import InternalError
 from sparkmirror.pipeline.lane import shelf as shelf_module
-from sparkmirror.pipeline.lane.orders import LaneOrder, slips_folder
+from sparkmirror.pipeline.lane.orders import LaneOrder, remove_left_folders, slips_folder
 from sparkmirror.pipeline.lane.shelf import Shelf, lay_down
 from sparkmirror.wire import Columns
 
@@ -71,3 +73,13 @@ def test_a_row_at_an_offset_that_was_not_read_is_refused(order: LaneOrder, asked
     shelf = Shelf(order, 1)
     with pytest.raises(InternalError, match="not read"):
         shelf.pick_up(asked)
+
+
+def test_what_a_lost_query_laid_down_on_a_machine_without_its_driver_is_removed_after_an_hour(order: LaneOrder) -> None:
+    lay_down(order, 1, 0, columns_of([1, 2]))
+    remove_left_folders()
+    assert slips_folder(order).exists()
+    long_ago = time.time() - 3700
+    os.utime(slips_folder(order), (long_ago, long_ago))
+    remove_left_folders()
+    assert not slips_folder(order).parent.exists()
