@@ -46,6 +46,8 @@ tasks.max = {slots}
 # one broker each, so one replica of everything
 replication.factor = 1
 offset-syncs.topic.replication.factor = 1
+checkpoints.topic.replication.factor = 1
+heartbeats.topic.replication.factor = 1
 offset.storage.replication.factor = 1
 emit.heartbeats.enabled = false
 """

@@ -20,7 +20,7 @@ from sparkmirror.cli.text import printable
 from sparkmirror.config import load
 from sparkmirror.control import Mirror, RunOptions
 from sparkmirror.metrics import MetricsFile
-from sparkmirror.pipeline import FlowStatus, return_freed_memory
+from sparkmirror.pipeline import FlowStatus, FreedMemory, return_freed_memory
 
 __all__ = ["PIPE_CLOSED", "MeasuredView", "RunView", "drive", "leave_nothing_to_write", "run", "settings_of", "view_for"]
 
@@ -190,12 +190,14 @@ def _follow(
     is_draining = False
     try:
         with view:
-            due = 0.0
+            due, freed = 0.0, FreedMemory(time.monotonic())
             while mirror.is_running:
                 mirror.join(TICK_S)
                 began = time.monotonic()
                 if began < due and not signals.asked:
                     continue
+                if freed.is_due(began):
+                    freed.look(0, began)
                 flows = mirror.statuses
                 view.show(flows, began)
                 due = began + SHOW_COST * (time.monotonic() - began)

@@ -3,7 +3,7 @@
 from sparkmirror.pipeline.conductor import Conductor
 from sparkmirror.pipeline.flow_context import FlowPlace
 from sparkmirror.pipeline.flow_ledger import FlowLedger, ensure_compacted_topic
-from sparkmirror.pipeline.heap import return_freed_memory
+from sparkmirror.pipeline.heap import FreedMemory, return_freed_memory
 from sparkmirror.pipeline.repositioning import Repositioning
 from sparkmirror.pipeline.spark import SparkSlots
 from sparkmirror.pipeline.status import CheckpointKey, Discovery, FlowStatus, MirroredTopic, PartitionStatus
@@ -16,6 +16,7 @@ __all__ = [
     "FlowLedger",
     "FlowPlace",
     "FlowStatus",
+    "FreedMemory",
     "MirroredTopic",
     "PartitionStatus",
     "Repositioning",

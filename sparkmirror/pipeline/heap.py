@@ -1,4 +1,4 @@
-"""What becomes of freed memory: a slot keeps it for the next fetch, the driver gives it back."""
+"""What becomes of freed memory: a slot keeps it for the next fetch while it has much to do, the driver gives it back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ SLOT_KEEPS_BYTES_MAX, SLOT_MAPS_FROM_BYTES = 256 << 20, 32 << 20
 # a thousandth of a second a minute, and nothing where copying never rests.
 LOOK_S, BUSY_BYTES = 60.0, 1 << 30
 # The driver reads some MB when it recovers a partition, and then none for hours. Left alone, glibc takes the first such
-# block as a sign of more to come, puts the next ones into its heap, and small things behind them keep them there.
+# block as a sign of more to come, puts the next ones into its heap, and small things behind them keep them there. What its
+# threads free between things that stay is given back once a minute: traced through eleven minutes of faults, a driver used
+# 0.4 MB more at the end, nearly all of it the offset map, and had used and freed 27 MB in between.
 DRIVER_KEEPS_BYTES_MAX, DRIVER_MAPS_FROM_BYTES = 1 << 20, 256 << 10
 
 
@@ -29,7 +31,7 @@ def return_freed_memory() -> None:
 
 
 class FreedMemory:
-    """What a slot keeps of it over time."""
+    """What a process keeps of it over time."""
 
     def __init__(self, now: float) -> None:
         self._copied = 0

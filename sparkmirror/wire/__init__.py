@@ -25,14 +25,16 @@ from sparkmirror.wire.record_batch import (
     NO_PRODUCER,
     BatchView,
     Producer,
+    Row,
     build_batch,
     build_sparse_batch,
     control_type,
     first_batch_size,
     read_batches,
     read_records,
+    read_rows,
 )
-from sparkmirror.wire.rewrite import Parcel, stamp
+from sparkmirror.wire.rewrite import Parcel, assemble, stamp
 from sparkmirror.wire.schema import MalformedInternalRecord
 from sparkmirror.wire.tails import Headers
 
@@ -50,7 +52,9 @@ __all__ = [
     "Parcel",
     "Producer",
     "Record",
+    "Row",
     "SourcePosition",
+    "assemble",
     "build_batch",
     "build_column_batch",
     "build_sparse_batch",
@@ -79,6 +83,7 @@ __all__ = [
     "read_batches",
     "read_columns",
     "read_records",
+    "read_rows",
     "source_key",
     "stamp",
 ]

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from integration.connecting import LITERAL, chain_properties, moved, produce_for_chain
 from integration.mirroring import await_true, log_ends, run_once
@@ -18,15 +19,19 @@ from judge import java_records
 from judge.java_gateway import java_gateway
 from judge.transforms import JavaChain, Plain
 from py4j.protocol import Py4JJavaError
+from pyspark.sql import functions as F
+from pyspark.sql.functions import arrow_udf
 
 from sparkmirror.config import ConnectTransform, TransformSettings, load, parse
 from sparkmirror.config.connect_options import OptionRefused, header_value
 from sparkmirror.config.connect_transforms import OPTIONS, PREDICATE_OPTIONS, SIDED
 from sparkmirror.local import LocalCluster, MirrorMaker
 from sparkmirror.pipeline import SparkSlots
+from sparkmirror.pipeline.lane.orders import Change
 from sparkmirror.pipeline.lane.untouched import Use, use_of
 from sparkmirror.pipeline.records.arrow import SCHEMA
 from sparkmirror.pipeline.records.connect import connected
+from sparkmirror.pipeline.records.functions import register_functions
 from sparkmirror.pipeline.records.transforming import transformed
 from sparkmirror.spark import register
 
@@ -380,6 +385,57 @@ def test_spark_is_given_only_what_a_transform_looks_at(session: Any, sql: str, k
     rows = session.createDataFrame([], SCHEMA)
     out = transformed(session, rows, [TransformSettings("t", (), sql, "", 0)], where="file", folder="")
     assert use_of(rows, out) == Use(frozenset(kept), frozenset(read))
+
+
+MASK = "select * except (value), json_mask(value, '$.a') as value from records"
+MASKED = Change("value", "value", (("json_mask", "$.a"),))
+
+
+@pytest.mark.parametrize(
+    ("sql", "read", "changes"),
+    [
+        (MASK, set(), [MASKED]),
+        (f"{MASK} where length(key) > 2", {"key"}, [MASKED]),
+        (f"{MASK} where value is not null", {"value"}, [MASKED]),
+        # Two functions, in the order in which they are called; and two columns.
+        ("select * except (key, value), hash_keyed(key, 'env:K') as key, "
+         "json_set(json_mask(value, '$.a'), '$.b', '1') as value from records", set(),
+         [Change("key", "key", (("hash_keyed", "env:K"),)),
+          Change("value", "value", (("json_mask", "$.a"), ("json_set", "$.b", "1")))]),
+        ("select * except (value), json_mask(value, '$.b') as value from (select * except (value), json_mask(value, '$.a') "
+         "as value from records)", set(), [Change("value", "value", (("json_mask", "$.a"), ("json_mask", "$.b")))]),
+        ("select * except (headers), drop_header(headers, 'x') as headers from records", set(),
+         [Change("headers", "headers", (("drop_header", "x"),))]),
+        # Somebody looks at the result, something else than a text is given, or another function has a hand in it.
+        ("select * from (select * except (value), json_mask(value, '$.a') as value from records) where length(value) > 3",
+         {"value"}, [MASKED]),
+        ("select * except (value), json_mask(value, concat('$.', string(key))) as value from records", {"key", "value"}, []),
+        ("select * except (value), json_mask(value, string(null)) as value from records", {"value"}, []),
+        ("select * except (value), json_mask(upper(string(value)), '$.a') as value from records", {"value"}, []),
+        ("select * except (value), upper(json_mask(value, '$.a')) as value from records", {"value"}, []),
+        ("select * except (headers), set_header(headers, 'x', value) as headers from records", {"headers", "value"}, []),
+    ],
+)  # fmt: skip
+def test_what_only_our_own_functions_change_is_left_to_the_writer(
+    session: Any, sql: str, read: set[str], changes: list[Change]
+) -> None:
+    ours = register_functions(session)
+    rows = session.createDataFrame([], SCHEMA)
+    out = transformed(session, rows, [TransformSettings("t", (), sql, "", 0)], where="file", folder="")
+    found = use_of(rows, out, ours)
+    assert (found.read, sorted(found.changes, key=lambda change: change.column)) == (read, changes)
+
+
+def test_a_function_of_the_users_own_with_the_name_of_ours_is_called_by_spark(session: Any) -> None:
+    def json_mask(values: pa.Array, paths: pa.Array) -> pa.Array:
+        return values.cast(pa.string())
+
+    ours = register_functions(session)
+    rows = session.createDataFrame([], SCHEMA)
+    own = arrow_udf(json_mask, "string")
+    out = rows.withColumn("value", own(F.col("value"), F.lit("$.a")))
+    assert use_of(rows, out, ours).changes == ()
+    assert use_of(rows, out, ours).read == {"value"}
 
 
 def test_what_may_do_anything_is_given_everything(session: Any) -> None:

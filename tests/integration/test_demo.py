@@ -29,6 +29,7 @@ def test_the_demo_ends_with_identical_yes() -> None:
     for topic in TOPICS:
         assert re.search(rf"^  {topic} +[\d,]+ records +[\d.]+ MB  A\.{topic} on B: same$", output, re.MULTILINE)
     assert any(line.endswith("; lag 0") for line in lines)
+    assert " WARN " not in output and " ERROR " not in output, output
     assert scratch_of(process.pid) == []
 
 

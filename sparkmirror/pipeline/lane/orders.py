@@ -9,8 +9,9 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from sparkmirror.config import FlowSettings, TransformSettings, load
 from sparkmirror.errors import ConfigError
@@ -21,6 +22,8 @@ from sparkmirror.pipeline.records.options import ClusterOptions
 
 __all__ = [
     "OURS",
+    "PARTS",
+    "Change",
     "Culprit",
     "LaneEntry",
     "LaneOrder",
@@ -38,7 +41,24 @@ __all__ = [
 
 FOLDER = "sparkmirror-lane-"
 LEFT_S = 3600.0  # a batch takes seconds; whoever writes the next slip makes the folder anew
+# The columns that are the record itself, whatever place it has.
+PARTS = frozenset({"timestamp", "key", "value", "headers"})
 OURS = "a task ended: "  # begins what our own code said, where Spark says why a query failed
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One column made of another by our own functions, each a name and the texts it is given beside the column."""
+
+    column: str
+    origin: str
+    steps: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, told: list[Any]) -> Change:
+        """As JSON tells it."""
+        column, origin, steps = told
+        return cls(column, origin, tuple(map(tuple, steps)))
 
 
 @dataclass(frozen=True)
@@ -46,7 +66,8 @@ class LaneOrder:
     """One query: whose records it changes, and the epoch that says whether it is still the lane's newest.
 
     `group` numbers the topics that pass the same transforms, each a branch of the query; −1 is the writer, for all of them.
-    `carried` are the columns that pass through Spark; what else a record has waits on the task's shelf.
+    `carried` are the columns that go into Spark, `shelved` those that do not come out of it: the writer finds them on the
+    task's shelf, and for each group has what is left to do to them.
     """
 
     config_path: str
@@ -62,16 +83,26 @@ class LaneOrder:
     names_are_final: bool = False
     group: int = -1
     carried: tuple[str, ...] = ()
+    shelved: tuple[str, ...] = ()
+    changes: tuple[tuple[Change, ...], ...] = ()
+
+    @property
+    def has_shelf(self) -> bool:
+        """Whether anything of a record but its place waits there."""
+        return not PARTS.isdisjoint(self.shelved)
 
     def text(self) -> str:
         """As the option of a data source."""
-        return json.dumps(asdict(self))
+        changes = [[astuple(change) for change in group] for group in self.changes]
+        return json.dumps({field.name: getattr(self, field.name) for field in fields(self)} | {"changes": changes})
 
     @classmethod
     def of(cls, text: str) -> LaneOrder:
         """The same back."""
         told = json.loads(text)
-        return cls(**told | {"carried": tuple(told["carried"])})
+        changes = tuple(tuple(map(Change.of, group)) for group in told["changes"])
+        lists = {name: tuple(told[name]) for name in ("carried", "shelved")}
+        return cls(**told | lists | {"changes": changes})
 
     @classmethod
     def of_trial(cls, config_path: str, config_digest: str, flow: FlowName) -> LaneOrder:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sparkmirror.config import FlowSettings, TransformSettings
 from sparkmirror.errors import ConfigError, SparkmirrorError
@@ -20,6 +20,8 @@ from sparkmirror.pipeline.spark import SparkSlots
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
+
+    from sparkmirror.pipeline.lane.untouched import Use
 
 __all__ = ["LaneQuery"]
 
@@ -50,6 +52,7 @@ class LaneQuery:
         self.is_started = False
         self._suspects = suspects
         self._spark, self._flow, self._ended = spark, flow, ended
+        self._ours: dict[str, Any] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"{flow.name} records", daemon=True)
 
@@ -98,7 +101,7 @@ class LaneQuery:
         # Data sources are looked up in the session that is active in this thread, and a new thread has none.
         session._jvm.SparkSession.setActiveSession(session._jsparkSession)
         session.dataSource.register(LaneSource)
-        register_functions(session, self._words())
+        self._ours = register_functions(session, self._words())
         if self._suspects:
             session.dataSource.register(KafkaRecords)
             found = (find_culprit(session, self._flow, self.order, suspect) for suspect in self._suspects)
@@ -131,28 +134,37 @@ class LaneQuery:
         """A branch for each group of topics that pass the same transforms; each partition is read by one of them."""
         from sparkmirror.pipeline.lane.shaping import as_written, filled_up, shaped
         from sparkmirror.pipeline.lane.untouched import use_of
-        from sparkmirror.pipeline.records.arrow import NAMES, SCHEMA
+        from sparkmirror.pipeline.records.arrow import SCHEMA
 
         def changed(rows: DataFrame, number: int) -> DataFrame:
             return shaped(session, rows, self._flow, self.order, self.groups[number])
 
         table = session.createDataFrame([], SCHEMA)
-        uses = [use_of(table, changed(table, number)) for number in range(len(self.groups))]
+        uses = [use_of(table, changed(table, number), self._ours) for number in range(len(self.groups))]
         # A record is known by its offset; and the writer has the same columns of every branch.
-        kept = reduce(frozenset.__and__, [use.kept for use in uses]) - {"offset"}
+        shelved = reduce(frozenset.__and__, [use.left_to_writer for use in uses]) - {"offset"}
         if not all("offset" in use.kept for use in uses):
-            kept = frozenset()
+            shelved = frozenset()
+        changes = tuple(tuple(change for change in use.changes if change.column in shelved) for use in uses)
+        self.order = replace(self.order, shelved=tuple(sorted(shelved)), changes=changes)
         branches = []
         for number, use in enumerate(uses):
-            carried = tuple(name for name in NAMES if name not in kept or name in use.read)
-            order = replace(self.order, group=number, carried=carried)
-            rows = filled_up(session.readStream.format(source).option("order", order.text()).load())
+            rows = filled_up(session.readStream.format(source).option("order", self._branch(number, use).text()).load())
             out = changed(rows, number)
-            if use_of(rows, out) != use:
+            if use_of(rows, out, self._ours) != use:
                 where = f"{self.order.config_path}: {self._flow.name}"
                 raise ConfigError(f"{where}: a transform makes another plan each time it is asked for one")
-            branches.append(as_written(out, kept))
+            branches.append(as_written(out, shelved))
         return reduce(lambda left, right: left.unionByName(right), branches)
+
+    def _branch(self, number: int, use: Use) -> LaneOrder:
+        """Into Spark goes what anything looks at, and what one branch gives to the writer because another one must."""
+        from sparkmirror.pipeline.records.arrow import NAMES
+
+        shelved = set(self.order.shelved)
+        origins = {change.origin for change in use.changes if change.column not in shelved}
+        carried = use.read | (use.kept - shelved) | origins | {"offset"}
+        return replace(self.order, group=number, carried=tuple(name for name in NAMES if name in carried))
 
 
 def _drain(query: StreamingQuery) -> None:

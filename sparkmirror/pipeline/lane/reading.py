@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +13,17 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
-from sparkmirror.clusters import LATEST, list_offsets
+from sparkmirror.clusters import LATEST, list_offsets, read_range
 from sparkmirror.errors import ReplicationError
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.lane.orders import LaneEntry, LaneOrder, flow_of, read_entries, write_slip
+from sparkmirror.pipeline.lane.orders import PARTS, LaneEntry, LaneOrder, flow_of, read_entries, write_slip
 from sparkmirror.pipeline.lane.shelf import lay_down
 from sparkmirror.pipeline.lane.telling import stop_partition
 from sparkmirror.pipeline.records.arrow import NAMES, to_arrow
 from sparkmirror.pipeline.records.connections import client_of
 from sparkmirror.pipeline.records.planning import Offsets, admit, bytes_per_offset
-from sparkmirror.pipeline.records.reader import Range, read, read_columns_of, written
+from sparkmirror.pipeline.records.reader import read, written
+from sparkmirror.wire import BatchView, Columns, read_columns, read_rows
 
 if TYPE_CHECKING:
     from sparkmirror.clusters import ClusterClient
@@ -32,6 +33,8 @@ __all__ = ["LaneReader"]
 # Of one batch, all partitions together: Spark takes half a second for each, however much it holds. What is done of a batch
 # when it fails counts, and a drain waits for its end.
 BATCH_BYTES_MAX = 256 << 20
+# Of what is handed to Spark at once: rows with whole records, rows that are little more than an offset.
+WHOLE_ROWS_MAX, ROWS_MAX, BYTES_MAX = 10_000, 50_000, 8 << 20
 WEIGHTS_S = 60.0
 
 
@@ -113,13 +116,14 @@ class LaneReader(DataSourceStreamReader):
         assert context is not None
         write_slip(order, context.taskAttemptId(), entry)
         committed = flow_of(order).consumer.get("isolation.level") == "read_committed"
-        wanted = Range(entry.topic, entry.partition, entry.start, entry.end)
-        found = read_columns_of(self._source(), wanted, read_committed=committed, fail_on_loss=True)
+        found = read_range(self._source(), entry.place, entry.start, entry.end, read_committed=committed)
         names = order.carried or NAMES
         try:
-            for number, (columns, kind) in enumerate(found):
-                if len(names) < len(NAMES):
-                    lay_down(order, context.taskAttemptId(), number, columns)
+            for number, batches in enumerate(_parts(found, ROWS_MAX if PARTS.isdisjoint(names) else WHOLE_ROWS_MAX)):
+                if order.has_shelf:
+                    lay_down(order, context.taskAttemptId(), number, batches)
+                columns = _columns(batches, entry, names)
+                kind = int(batches[0].is_log_append_time)
                 batch = to_arrow(columns, entry.topic, entry.partition, kind, names)
                 left = _without(batch, entry.done) if entry.done else batch
                 if left.num_rows:
@@ -127,6 +131,37 @@ class LaneReader(DataSourceStreamReader):
         except ReplicationError as error:
             stop_partition(order, entry, error)
             raise
+
+
+def _parts(batches: Iterable[BatchView], rows_max: int) -> Iterator[list[BatchView]]:
+    """Batches that are handed over at once, all of one type of timestamp."""
+    part: list[BatchView] = []
+    rows = size = 0
+    for batch in batches:
+        is_other = bool(part) and part[0].is_log_append_time != batch.is_log_append_time
+        if part and (rows >= rows_max or size >= BYTES_MAX or is_other):
+            yield part
+            part, rows, size = [], 0, 0
+        if batch.count:
+            part.append(batch)
+            rows, size = rows + batch.count, size + batch.size
+    if part:
+        yield part
+
+
+def _columns(batches: Sequence[BatchView], entry: LaneEntry, names: Sequence[str]) -> Columns:
+    """What is wanted of the records; of many batches the header tells all offsets."""
+    columns = Columns()
+    start, end = entry.start, entry.end
+    is_light = PARTS.isdisjoint(names)
+    for batch in batches:
+        if not is_light:
+            read_columns(batch, columns, start=start, end=end)
+        elif batch.is_dense:
+            columns.offsets += range(max(batch.base_offset, start), min(batch.last_offset + 1, end))
+        else:
+            columns.offsets += [offset for offset, _, _ in read_rows(batch) if start <= offset < end]
+    return columns
 
 
 def _bounded(entry: LaneEntry, end: int) -> int:

@@ -1,20 +1,20 @@
-"""Where a task keeps the parts of its records that no transform looks at, while their offsets pass through Spark.
+"""Where a task keeps its records as they came, while what a transform looks at passes through Spark.
 
-The reader lays them down before it hands over the offsets, the writer, in another process of the same task, picks them up by
-offset. A value of 500 bytes that is only copied then costs Spark 8.
+The reader lays batches down, byte by byte as the source has them, before it hands over their rows; the writer, in another
+process of the same task, picks them up by offset. A value of 500 bytes that is only copied then costs Spark 8.
 """
 
 from __future__ import annotations
 
-import marshal
-from bisect import bisect_left, bisect_right
+import os
+from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from sparkmirror.errors import InternalError
 from sparkmirror.pipeline.lane.orders import LaneOrder, slips_folder
-from sparkmirror.wire import Columns
+from sparkmirror.wire import BatchView, read_batches
 
 __all__ = ["Shelf", "lay_down"]
 
@@ -22,11 +22,10 @@ __all__ = ["Shelf", "lay_down"]
 BYTES_MAX = 16 << 20
 
 
-def lay_down(order: LaneOrder, task: int, number: int, columns: Columns) -> None:
-    """The records of the task's batch of this number, all columns of them; before its rows are handed over."""
-    told = (columns.offsets, columns.timestamps, columns.keys, columns.values, columns.headers)
+def lay_down(order: LaneOrder, task: int, number: int, batches: Sequence[BatchView]) -> None:
+    """Some batches of the task, in their order; before their rows are handed over."""
     with _path(order, task, number).open("wb") as file:
-        marshal.dump(told, file)  # for a process of the same Python
+        file.writelines(batch.raw for batch in batches)
 
 
 def _path(order: LaneOrder, task: int, number: int) -> Path:
@@ -38,21 +37,24 @@ class Shelf:
 
     def __init__(self, order: LaneOrder, task: int) -> None:
         self._order, self._task = order, task
-        self._number = self._size = 0
-        self._part = Columns()
+        self._number = 0
+        self._batches: list[BatchView] = []
+        self._at = 0
 
-    def pick_up(self, offsets: Sequence[int]) -> Columns:
-        """The records at the first of these offsets, which ascend from call to call; at all, unless they are large."""
-        found = Columns()
-        at = size = 0
-        while at < len(offsets) and size < BYTES_MAX:
-            while not self._part.offsets or self._part.offsets[-1] < offsets[at]:
-                self._part, self._size = self._next()
-            until = bisect_right(offsets, self._part.offsets[-1], at)
-            _add(found, self._part, offsets[at:until])
-            size += self._size
-            at = until
-        return found
+    def pick_up(self, offsets: Sequence[int]) -> tuple[list[BatchView], int]:
+        """The batches with the records at the first of these offsets, and how many offsets that are.
+
+        Offsets ascend from call to call. It is all of them, unless the batches are large; a batch comes again as long as
+        there are offsets in it.
+        """
+        found: list[BatchView] = []
+        done = size = 0
+        while done < len(offsets) and size < BYTES_MAX:
+            batch = self._batch_of(offsets[done])
+            found.append(batch)
+            size += batch.size
+            done = bisect_right(offsets, batch.last_offset, done)
+        return found, done
 
     def clear(self) -> None:
         """Removes what nobody asked for: their records were left out."""
@@ -61,33 +63,29 @@ class Shelf:
                 _path(self._order, self._task, self._number).unlink()
                 self._number += 1
 
-    def _next(self) -> tuple[Columns, int]:
+    def _batch_of(self, offset: int) -> BatchView:
+        while True:
+            while self._at < len(self._batches):
+                batch = self._batches[self._at]
+                if batch.base_offset > offset:
+                    raise _not_read(offset)
+                if offset <= batch.last_offset:
+                    return batch
+                self._at += 1
+            self._batches, self._at = self._next(offset), 0
+
+    def _next(self, offset: int) -> list[BatchView]:
         path = _path(self._order, self._task, self._number)
         try:
             with path.open("rb") as file:
-                part, size = Columns(*marshal.load(file)), file.tell()
+                content = bytearray(os.fstat(file.fileno()).st_size)
+                file.readinto(content)
         except FileNotFoundError as error:
-            raise InternalError("record lane: rows came at offsets that were not read") from error
+            raise _not_read(offset) from error
         path.unlink()
         self._number += 1
-        return part, size
+        return read_batches(memoryview(content), 0, len(content), verify_crc=False)  # the reader did
 
 
-def _add(found: Columns, part: Columns, offsets: Sequence[int]) -> None:
-    """Most often they are one stretch; where a transform leaves records out, each is looked up."""
-    start, end = bisect_left(part.offsets, offsets[0]), bisect_left(part.offsets, offsets[-1]) + 1
-    rows = range(start, end) if part.offsets[start:end] == offsets else [bisect_left(part.offsets, o) for o in offsets]
-    if isinstance(rows, range):
-        chosen = slice(start, end)
-        found.timestamps += part.timestamps[chosen]
-        found.keys += part.keys[chosen]
-        found.values += part.values[chosen]
-        found.headers += part.headers[chosen]
-    else:
-        if [part.offsets[row] for row in rows] != list(offsets):
-            raise InternalError("record lane: rows came at offsets that were not read")
-        found.timestamps += [part.timestamps[row] for row in rows]
-        found.keys += [part.keys[row] for row in rows]
-        found.values += [part.values[row] for row in rows]
-        found.headers += [part.headers[row] for row in rows]
-    found.offsets += offsets
+def _not_read(offset: int) -> InternalError:
+    return InternalError(f"record lane: a row came at offset {offset}, which was not read")

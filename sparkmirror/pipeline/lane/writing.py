@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
@@ -26,6 +26,7 @@ from sparkmirror.clusters import (
 )
 from sparkmirror.errors import (
     BrokerRefused,
+    CorruptBatch,
     FlowOwnedByAnother,
     InternalError,
     RecordTooLarge,
@@ -44,28 +45,43 @@ from sparkmirror.ledger import (
     Run,
     extend_runs,
     placed_runs,
-    stretches_of,
 )
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.lane.orders import LaneEntry, LaneOrder, flow_of, remove_left_folders, take_slip
+from sparkmirror.pipeline.lane.orders import (
+    PARTS,
+    Change,
+    LaneEntry,
+    LaneOrder,
+    flow_of,
+    remove_left_folders,
+    take_slip,
+)
+from sparkmirror.pipeline.lane.packing import (
+    Packing,
+    Ready,
+    Sending,
+    Stop,
+    pack_columns,
+    pack_rows,
+    pack_whole,
+    rows_at,
+)
 from sparkmirror.pipeline.lane.shelf import Shelf
 from sparkmirror.pipeline.lane.telling import stop_partition, tell
 from sparkmirror.pipeline.records.arrow import from_arrow
 from sparkmirror.pipeline.records.connections import client_of
+from sparkmirror.pipeline.records.functions import changed
 from sparkmirror.pipeline.records.options import CODECS
 from sparkmirror.pipeline.records.writer import selected
 from sparkmirror.topology import policy_for
-from sparkmirror.wire import Columns, Producer, build_column_batch, murmur2
+from sparkmirror.wire import BatchView, Columns, Producer, murmur2, read_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["LaneWriter"]
 
-BATCH_BYTES = 768 << 10
 MESSAGE_BYTES_MAX = 1_048_588  # Kafka's own default
-SHELVED = {"timestamp", "key", "value", "headers"}
-RECORD_OVERHEAD_BYTES, BATCH_OVERHEAD_BYTES = 32, 61
 
 
 class Hand:
@@ -79,7 +95,8 @@ class Hand:
         self.transactional_id = f"{order.lane_id}-{uuid.uuid4().hex[:12]}"
         self.producer = raise_producer_epoch(self.client, self.transactional_id, None)
         self.appender = Appender(self.client)
-        self.codec = CODECS.get(self.flow.producer.get("compression.type", "none"), 0)
+        codec = self.flow.producer.get("compression.type")
+        self.codec = None if codec is None else CODECS.get(codec, 0)
         self.sequences: dict[TopicPartition, int] = {}
         self.ends: dict[TopicPartition, int] = {}
         self.topics: dict[str, TargetTopic] = {}
@@ -184,17 +201,6 @@ def _named(entry: LaneEntry | None) -> LaneEntry:
     return entry
 
 
-@dataclass
-class Sending:
-    """What goes to one partition of the target: rows of the columns, in order, and the batches they are sent in."""
-
-    rows: Sequence[int]
-    columns: Columns
-    sequence: int
-    stretches: tuple[tuple[int, int], ...] = ()
-    bounds: list[tuple[int, int]] = field(default_factory=list)
-
-
 class Stretch:
     """One task: a range of one source partition."""
 
@@ -213,18 +219,23 @@ class Stretch:
 
     def _append_some(self, batch: pa.RecordBatch) -> int:
         """Intent, batches, receipts."""
-        columns, topics, partitions = self._read(batch)
-        offsets = batch.column("offset")[: len(columns)].to_pylist()
-        sendings, too_large = self._placed(columns, offsets, topics, partitions)
-        until = offsets[-1] + 1 if too_large is None else too_large.upstream
-        if sendings:
-            self._announce(sendings, until)
-            self._send(sendings, until)
+        offsets = batch.column("offset").to_pylist()
+        batches: list[BatchView] = []
+        if self._hand.order.has_shelf:
+            batches, count = self._shelf.pick_up(offsets)
+            batch, offsets = batch.slice(0, count), offsets[:count]
+        try:
+            packing = self._packed(batch, offsets, batches)
+        except CorruptBatch as error:
+            raise self._stopped(CorruptBatch(f"{self._entry.place}: {error.message}", offset=error.offset)) from error
+        until = offsets[-1] + 1 if packing.stop is None else packing.stop.upstream
+        if packing.sendings:
+            self._announce(packing.sendings, until)
+            self._send(packing.sendings, until)
         self._next = until
-        if too_large is not None:
+        if packing.stop is not None:
             self._settle_due(until)
-            stop_partition(self._hand.order, self._entry, too_large.error)
-            raise too_large.error
+            raise self._stopped(self._told(packing.stop))
         return len(offsets)
 
     def finish(self) -> None:
@@ -232,58 +243,65 @@ class Stretch:
         self._settle_due(self._entry.end)
         self._shelf.clear()
 
-    def _read(self, batch: pa.RecordBatch) -> tuple[Columns, list[str | None], list[int | None]]:
-        """The records of the first rows: what did not pass through Spark lies on the shelf, or is the same for all."""
-        carried = set(batch.schema.names)
-        shelved = None
-        if not carried >= SHELVED:
-            shelved = self._shelf.pick_up(batch.column("offset").to_pylist())
-            batch = batch.slice(0, len(shelved))
-        columns, topics, partitions = from_arrow(batch)
-        if "topic" not in carried:
-            topics = [self._entry.topic] * len(columns)
-        if "partition" not in carried:
-            partitions = [self._entry.partition] * len(columns)
-        if shelved is not None:
-            columns.timestamps = columns.timestamps if "timestamp" in carried else shelved.timestamps
-            columns.keys = columns.keys if "key" in carried else shelved.keys
-            columns.values = columns.values if "value" in carried else shelved.values
-            columns.headers = columns.headers if "headers" in carried else shelved.headers
-        return columns, topics, partitions
+    # --- what and where to ----------------------------------------------------------------------------------------
 
-    # --- where to -------------------------------------------------------------------------------------------------
+    def _packed(self, batch: pa.RecordBatch, offsets: list[int], batches: list[BatchView]) -> Packing:
+        """What was not changed goes as it came, if it can."""
+        order, entry = self._hand.order, self._entry
+        count, names = len(offsets), batch.schema.names
+        topics: list[str | None] = batch.column("topic").to_pylist() if "topic" in names else [entry.topic] * count
+        partitions: list[int | None] = [entry.partition] * count
+        if "partition" in names:
+            partitions = batch.column("partition").to_pylist()
+        changes = order.changes[entry.group] if order.changes else ()
+        codec = self._codec(batches)
+        if set(order.shelved) >= PARTS and not changes and None not in partitions:
+            rows_of = self._rows_of([None] * count, offsets, topics, partitions)
+            if len(rows_of) == 1 and all(view.codec == codec for view in batches):
+                target = next(iter(rows_of))
+                packing = pack_whole(batches, offsets, target, self._limit(target))
+                if packing is not None:
+                    return packing
+            return pack_rows(rows_at(batches, offsets), rows_of, codec, self._limit)
+        columns = self._columns(batch, offsets, batches, changes)
+        rows_of = self._rows_of(columns.keys, offsets, topics, partitions)
+        return pack_columns(columns, offsets, rows_of, codec, self._limit)
 
-    def _placed(
-        self, columns: Columns, offsets: list[int], topics: list[str | None], partitions: list[int | None]
-    ) -> tuple[dict[TopicPartition, Sending], TooLarge | None]:
-        """Which rows go where, up to one that the target cannot take."""
-        rows_of = self._rows_of(columns, offsets, topics, partitions)
-        too_large: TooLarge | None = None
-        sendings = {}
-        for target, rows in rows_of.items():
-            chosen = selected(columns, rows)
-            sending = Sending(rows, chosen, self._hand.sequences.get(target, 0))
-            limit = self._hand.topic(target.topic, self._entry.partitions).message_bytes_max
-            bounds, wrong = _bounds(chosen, min(BATCH_BYTES, limit - BATCH_OVERHEAD_BYTES), limit - BATCH_OVERHEAD_BYTES)
-            sending.bounds = bounds
-            sendings[target] = sending
-            if wrong is not None:
-                found = TooLarge.of(self._entry, target, offsets[rows[wrong[0]]], wrong[1], limit)
-                too_large = found if too_large is None or found.upstream < too_large.upstream else too_large
-        for target, sending in list(sendings.items()):
-            if too_large is not None:
-                self._cut(sending, offsets, too_large.upstream)
-            if not sending.rows:
-                del sendings[target]
-                continue
-            sending.stretches = stretches_of(offsets[row] for row in sending.rows)
-        return sendings, too_large
+    def _columns(
+        self, batch: pa.RecordBatch, offsets: list[int], batches: list[BatchView], changes: Sequence[Change]
+    ) -> Columns:
+        """The records of some rows: what did not come out of Spark lies on the shelf, or is made of what lies there."""
+        columns = from_arrow(batch)[0]
+        if batches:
+            found = Columns()
+            for view in batches:
+                read_columns(view, found, start=offsets[0], end=offsets[-1] + 1)
+            if found.offsets != offsets:
+                wanted = set(offsets)
+                found = selected(found, [row for row, offset in enumerate(found.offsets) if offset in wanted])
+            if len(found) != len(offsets):
+                raise InternalError("record lane: rows came at offsets that were not read")
+            made = {change.column: changed(change.steps, _part(found, change.origin), change.column) for change in changes}
+            names = batch.schema.names
+            columns.timestamps = columns.timestamps if "timestamp" in names else found.timestamps
+            columns.keys = columns.keys if "key" in names else made.get("key", found.keys)
+            columns.values = columns.values if "value" in names else made.get("value", found.values)
+            columns.headers = columns.headers if "headers" in names else made.get("headers", found.headers)
+        return columns
+
+    def _codec(self, batches: Sequence[BatchView]) -> int:
+        """What the file says; if it says nothing, what the source has."""
+        if self._hand.codec is not None:
+            return self._hand.codec
+        return batches[0].codec if batches else 0
+
+    def _limit(self, target: TopicPartition) -> int:
+        return self._hand.topic(target.topic, self._entry.partitions).message_bytes_max
 
     def _rows_of(
-        self, columns: Columns, offsets: list[int], topics: list[str | None], partitions: list[int | None]
+        self, keys: Sequence[bytes | None], offsets: list[int], topics: list[str | None], partitions: list[int | None]
     ) -> dict[TopicPartition, Sequence[int]]:
         """Most often all rows go to one place, which is asked for once."""
-        keys = columns.keys
         if len(set(topics)) == 1 and len(set(partitions)) == 1 and partitions[0] is not None:
             return {self._target(topics[0], partitions[0], keys[0], offsets[0]): range(len(offsets))}
         known: dict[tuple[str | None, int | None], list[int]] = {}
@@ -296,11 +314,6 @@ class Stretch:
                     known[place] = rows
             rows.append(row)
         return dict(found)
-
-    def _cut(self, sending: Sending, offsets: list[int], upstream: int) -> None:
-        kept = sum(offsets[row] < upstream for row in sending.rows)
-        sending.rows = sending.rows[:kept]
-        sending.bounds = [(start, min(end, kept)) for start, end in sending.bounds if start < kept]
 
     def _target(self, topic: str | None, partition: int | None, key: bytes | None, offset: int) -> TopicPartition:
         entry, hand = self._entry, self._hand
@@ -325,12 +338,22 @@ class Stretch:
         stop_partition(self._hand.order, self._entry, error)
         return error
 
+    def _told(self, stop: Stop) -> ReplicationError:
+        """As the byte lane tells it."""
+        if not isinstance(stop.error, RecordTooLarge):
+            return stop.error
+        size, limit = stop.error.size, stop.error.limit
+        told = f"{self._entry.place}: the record at upstream offset {stop.upstream} has {size} bytes after its transform"
+        hint = f"raise max.message.bytes of topic {stop.target.topic} on the target"
+        whole = f"{told}; {stop.target} takes {limit}"
+        return RecordTooLarge(whole, offset=stop.upstream, size=size, limit=limit, hint=hint)
+
     # --- intent, batches, receipts --------------------------------------------------------------------------------
 
     def _announce(self, sendings: Mapping[TopicPartition, Sending], until: int) -> None:
         hand, entry = self._hand, self._entry
         targets = tuple(
-            IntentTarget(target, hand.end(target), sending.sequence, sending.stretches)
+            IntentTarget(target, hand.end(target), hand.sequences.get(target, 0), sending.stretches)
             for target, sending in sendings.items()
         )
         intent = Intent(entry.place, entry.attempt, self._next, until, hand.transactional_id, *hand.producer, targets)
@@ -342,23 +365,26 @@ class Stretch:
 
     def _send(self, sendings: Mapping[TopicPartition, Sending], until: int) -> None:
         runs: dict[TopicPartition, list[Run]] = {target: [] for target in sendings}
-        left = {target: list(sending.bounds) for target, sending in sendings.items()}
+        left = {target: list(sending.batches) for target, sending in sendings.items()}
         sent = dict.fromkeys(sendings, 0)
+        size = 0
         while left:
-            heads = {target: bounds.pop(0) for target, bounds in left.items()}
-            for target, base in self._append(sendings, heads).items():
-                start, end = heads[target]
+            heads = {target: batches.pop(0) for target, batches in left.items()}
+            bases, more = self._append(heads)
+            size += more
+            for target, base in bases.items():
+                count = heads[target].count
                 if base < self._hand.ends[target]:
                     raise self._stopped(self._shorter(target, base))
-                for run in placed_runs(sendings[target].stretches, sent[target], end - start, base):
+                for run in placed_runs(sendings[target].stretches, sent[target], count, base):
                     extend_runs(runs[target], *run)
-                sent[target] += end - start
-                self._hand.sequences[target] = (sendings[target].sequence + sent[target]) % SEQUENCE_MODULUS
-                self._hand.ends[target] = base + end - start
-            left = {target: bounds for target, bounds in left.items() if bounds}
+                sent[target] += count
+                self._hand.sequences[target] = (self._hand.sequences.get(target, 0) + count) % SEQUENCE_MODULUS
+                self._hand.ends[target] = base + count
+            left = {target: batches for target, batches in left.items() if batches}
             if faults.ARMED:
                 faults.point("lane.batch_acked")
-        self._prove(sendings, runs, until)
+        self._prove(sendings, runs, until, size)
 
     def _shorter(self, target: TopicPartition, base: int) -> ReplicationError:
         return TargetTopicRecreated(
@@ -366,26 +392,21 @@ class Stretch:
             "the topic was deleted and created again, or lost its end"
         )
 
-    def _append(
-        self, sendings: Mapping[TopicPartition, Sending], heads: Mapping[TopicPartition, tuple[int, int]]
-    ) -> dict[TopicPartition, int]:
+    def _append(self, heads: Mapping[TopicPartition, Ready]) -> tuple[dict[TopicPartition, int], int]:
+        """Where the batches lie, and how many bytes they are."""
         hand = self._hand
         batches = {
-            target: build_column_batch(
-                sendings[target].columns, start, end, codec=hand.codec,
-                producer=Producer(*hand.producer, hand.sequences.get(target, 0)),
-            )
-            for target, (start, end) in heads.items()
-        }  # fmt: skip
+            target: ready.made(Producer(*hand.producer, hand.sequences.get(target, 0))) for target, ready in heads.items()
+        }
         try:
-            return hand.appender.send_once(batches)
+            return hand.appender.send_once(batches), sum(map(len, batches.values()))
         except BrokerRefused as error:
             if is_retriable(error.error_code) or is_right_missing(error.error_code):
                 raise
             raise self._stopped(TargetRefusedRecords(f"{self._entry.place}: {error.message}")) from error
 
     def _prove(
-        self, sendings: Mapping[TopicPartition, Sending], runs: Mapping[TopicPartition, list[Run]], until: int
+        self, sendings: Mapping[TopicPartition, Sending], runs: Mapping[TopicPartition, list[Run]], until: int, size: int
     ) -> None:
         """Runs elsewhere come first in the ledger: where the receipt is, they are."""
         entry = self._entry
@@ -395,9 +416,8 @@ class Stretch:
                 self._due.append(Routed(entry.place, entry.attempt, target, entry.source_topic_id, tuple(found)))
         if home:
             self._home_end = home[-1].downstream + home[-1].length
-        count = sum(len(sending.rows) for sending in sendings.values())
-        size = sum(len(v or b"") for sending in sendings.values() for v in sending.columns.values)
-        newest = max(max(sending.columns.timestamps) for sending in sendings.values())
+        count = sum(sending.count for sending in sendings.values())
+        newest = max(sending.newest for sending in sendings.values())
         self.records += count
         at = Position(until, self._downstream(), 0)
         self._due.append(
@@ -422,34 +442,6 @@ class Stretch:
         self._due = []
 
 
-@dataclass(frozen=True)
-class TooLarge:
-    """A record that the target does not take, and where it is."""
-
-    upstream: int
-    error: RecordTooLarge
-
-    @classmethod
-    def of(cls, entry: LaneEntry, target: TopicPartition, upstream: int, size: int, limit: int) -> TooLarge:
-        """As the byte lane tells it."""
-        told = f"{entry.place}: the record at upstream offset {upstream} has {size} bytes after its transform"
-        hint = f"raise max.message.bytes of topic {target.topic} on the target"
-        error = RecordTooLarge(f"{told}; {target} takes {limit}", offset=upstream, size=size, limit=limit, hint=hint)
-        return cls(upstream, error)
-
-
-def _bounds(columns: Columns, bytes_wanted: int, bytes_max: int) -> tuple[list[tuple[int, int]], tuple[int, int] | None]:
-    """Rows of each batch, and the first row that is larger than any batch may be, with its size."""
-    bounds: list[tuple[int, int]] = []
-    start, size = 0, 0
-    for row, (key, value, headers) in enumerate(zip(columns.keys, columns.values, columns.headers, strict=True)):
-        more = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
-        if headers:
-            more += sum(len(name) + len(content or b"") + 10 for name, content in headers)
-        if more > bytes_max:
-            return ([*bounds, (start, row)] if row > start else bounds), (row, more)
-        if size + more > bytes_wanted and row > start:
-            bounds.append((start, row))
-            start, size = row, 0
-        size += more
-    return [*bounds, (start, len(columns))], None
+def _part(columns: Columns, name: str) -> Sequence[Any]:
+    parts: dict[str, Sequence[Any]] = {"key": columns.keys, "value": columns.values, "headers": columns.headers}
+    return parts[name]

@@ -6,9 +6,9 @@ import functools
 import hashlib
 import hmac
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.functions import arrow_udf
@@ -21,7 +21,7 @@ from sparkmirror.wire import Headers
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["HEADERS", "register_functions"]
+__all__ = ["HEADERS", "changed", "register_functions"]
 
 HEADERS = "array<struct<key: string, value: binary>>"
 # Written in SQL, it becomes part of the plan: no row passes Python. The last header of a name counts, as in Kafka's client.
@@ -32,14 +32,39 @@ HEADER = (
 )
 
 
-def register_functions(session: SparkSession, wanted: str | None = None) -> None:
-    """Makes the functions available in the SQL of a session; only those that this text names, if there is one."""
+def register_functions(session: SparkSession, wanted: str | None = None) -> dict[str, Any]:
+    """Makes the functions available in the SQL of a session; only those that this text names, if there is one.
+
+    Returns those that are Python's as Spark keeps them, by name.
+    """
     if wanted is None or "header" in wanted.lower():
         session.sql(HEADER)
-    kinds = {json_mask: "string", json_set: "string", hash_keyed: "string", set_header: HEADERS, drop_header: HEADERS}
-    for function, kind in kinds.items():
-        if wanted is None or function.__name__ in wanted.lower():
-            session.udf.register(function.__name__, arrow_udf(function, kind))
+    found = {}
+    for name, (function, kind) in _functions().items():
+        if wanted is None or name in wanted.lower():
+            registered: Any = session.udf.register(name, arrow_udf(function, kind))
+            found[name] = registered._judf
+    return found
+
+
+def changed(steps: Sequence[Sequence[str]], column: Sequence[Any], name: str) -> list[Any]:
+    """What functions make of a part of records, each a name and its texts, as if Spark had called them."""
+    found = headers_to_arrow(column) if name == "headers" else pa.array(column, pa.binary())
+    for function, *texts in steps:
+        found = _functions()[function][0](found, *(pa.repeat(pa.scalar(text, pa.string()), len(found)) for text in texts))
+    made: list[Any] = headers_from_arrow(found, len(found)) if name == "headers" else found.cast(pa.binary()).to_pylist()
+    return made
+
+
+def _functions() -> dict[str, tuple[Callable[..., pa.Array], str]]:
+    """What a transform may call by name, and what kind of column comes of it."""
+    return {
+        "json_mask": (json_mask, "string"),
+        "json_set": (json_set, "string"),
+        "hash_keyed": (hash_keyed, "string"),
+        "set_header": (set_header, HEADERS),
+        "drop_header": (drop_header, HEADERS),
+    }
 
 
 def set_header(headers: pa.Array, names: pa.Array, values: pa.Array) -> pa.Array:

@@ -19,7 +19,7 @@ from sparkmirror.wire import Columns, Producer, build_column_batch, murmur2
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BatchWriter", "Receipts", "StreamWriter", "selected"]
+__all__ = ["BatchWriter", "Receipts", "StreamWriter", "row_sizes", "selected"]
 
 RECORD_OVERHEAD_BYTES = 32
 
@@ -115,14 +115,19 @@ def selected(columns: Columns, rows: Sequence[int]) -> Columns:
     )
 
 
-def _chunks(columns: Columns, bytes_max: int) -> Iterator[tuple[Columns, int, int]]:
-    """Runs of rows of at most so many bytes, or of one row."""
-    start, size = 0, 0
-    rows = zip(columns.keys, columns.values, columns.headers, strict=True)
-    for row, (key, value, headers) in enumerate(rows):
+def row_sizes(columns: Columns) -> Iterator[int]:
+    """By how many bytes each row makes a batch larger, at most."""
+    for key, value, headers in zip(columns.keys, columns.values, columns.headers, strict=True):
         more = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
         if headers:
             more += sum(len(name) + len(content or b"") + 10 for name, content in headers)
+        yield more
+
+
+def _chunks(columns: Columns, bytes_max: int) -> Iterator[tuple[Columns, int, int]]:
+    """Runs of rows of at most so many bytes, or of one row."""
+    start, size = 0, 0
+    for row, more in enumerate(row_sizes(columns)):
         if size + more > bytes_max and row > start:
             yield columns, start, row
             start, size = row, 0
