@@ -1,4 +1,4 @@
-"""`python -m sparkmirror.pipeline`: makes the archive of Spark's classes unless it is there."""
+"""`python -m sparkmirror.pipeline`: makes the archives of Spark's classes unless they are there."""
 
 from __future__ import annotations
 
@@ -6,23 +6,36 @@ import sys
 import tempfile
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from sparkmirror.pipeline.class_archive import class_archive
+from sparkmirror.pipeline.lane.rehearsal import rehearse
 from sparkmirror.pipeline.spark import SparkSlots
 
 __all__: list[str] = []
 
 
 def main() -> None:
-    """One Spark with one job, whose classes are written down at its end."""
-    archive = class_archive()
-    if archive is None or archive.is_file():
-        return
-    print("preparing Spark's start (once)", file=sys.stderr, flush=True)
+    """Both of them, as far as they are missing."""
+    for has_queries in (False, True):
+        archive = class_archive(has_queries=has_queries)
+        if archive is not None and not archive.is_file():
+            what = "for transforms" if has_queries else "once"
+            print(f"preparing Spark's start ({what})", file=sys.stderr, flush=True)
+            _make(archive, has_queries=has_queries)
+
+
+def _make(archive: Path, *, has_queries: bool) -> None:
+    """One Spark with one job, and one query, whose classes are written down at its end."""
     with tempfile.TemporaryDirectory(dir=archive.parent, prefix=f"{archive.stem}.") as folder:
         part = Path(folder) / "part.jsa"
-        slots = SparkSlots(master="local[2]", conf={}, slots=1, jvm_option=f'"-XX:ArchiveClassesAtExit={part}"')
+        option = f'"-XX:ArchiveClassesAtExit={part}"'
+        slots = SparkSlots(master="local[2]", conf={}, slots=1, lanes=int(has_queries), jvm_option=option)
         try:
-            slots.wait().parallelize([0], 1).mapPartitions(list).collect()
+            context = slots.wait()
+            context.parallelize([0], 1).mapPartitions(list).collect()
+            if has_queries:
+                rehearse(SparkSession(context))
         finally:
             slots.stop()
         if part.is_file():

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.errors import EnvironmentUnfit
@@ -56,6 +57,7 @@ LANE_SETTINGS = {
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
 }
+PYTHON = Path(__file__).with_name("python.sh")
 STOP_S = 20.0
 LOG_TAIL_BYTES = 4096
 
@@ -68,7 +70,7 @@ class SparkSlots:
     ) -> None:
         self._master = master
         self._lanes = lanes
-        self._jvm_option = archive_option() if jvm_option is None else jvm_option
+        self._jvm_option = archive_option(has_queries=lanes > 0) if jvm_option is None else jvm_option
         self._conf = dict(conf)
         self._slots = slots
         self._context: SparkContext | None = None
@@ -111,9 +113,11 @@ class SparkSlots:
         from pyspark import SparkContext
         from pyspark.java_gateway import launch_gateway
 
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         if (conf.get("spark.master") or "").startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            os.environ["SPARKMIRROR_PYTHON"] = sys.executable
+            os.environ.setdefault("PYSPARK_PYTHON", str(PYTHON) if os.access(PYTHON, os.X_OK) else sys.executable)
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed in stop; has no name, so a killed driver leaves none
         gateway = launch_gateway(conf, {"stdout": self._log, "stderr": self._log, "start_new_session": True})
         return SparkContext(conf=conf, gateway=gateway)
