@@ -20,13 +20,16 @@ from integration.mirroring import (
     create_topics,
     flow_settings,
     log_ends,
+    move_log_start,
     produce,
+    produce_raw,
     run_once,
     topics_of,
     write_settings,
 )
 from integration.scenario import commit
-from judge import java_records
+from judge import compare, java_records
+from shapes import PARTITIONS, STARTED, batches_of_shapes
 
 from sparkmirror.local import LocalCluster, consumer_groups
 
@@ -124,6 +127,51 @@ def test_mask_filter_route_and_re_key_in_one_run(
     for index, made in enumerate(more):
         kept = [masked(value) for value in orders[index] + made if b'"us"' not in value and b'"fr"' not in value]
         assert values(target_cluster, "lane.lane-orders", index) == kept
+
+
+WAYS = {
+    "whole": "select * from records",
+    "thinned": "select * from records where offset % 3 <> 1",
+    "routed": "select * except (topic), if(offset % 5 = 0, 'ways-elsewhere', topic) as topic from records",
+    "marked": "select * except (headers), set_header(headers, 'seen', 'by us') as headers from records",
+}
+
+
+@pytest.mark.parametrize("wanted", [["whole", "thinned", "marked"], NIGHTLY(["whole", "routed"])])
+def test_every_shape_comes_through_whether_batches_go_as_they_came_or_not(
+    source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path, wanted: list[str]
+) -> None:
+    """All columns stay on the shelf: batches as they came, records picked from them, records with a header more."""
+    alias = "-".join(["ways", *wanted])
+    topics = {way: f"{alias}-{way}" for way in wanted}
+    create_topics(source_cluster, {topic: (PARTITIONS, {"retention.ms": "-1"}) for topic in topics.values()})
+    for topic in topics.values():
+        produce_raw(source_cluster, topic, batches_of_shapes())
+        move_log_start(source_cluster, topic, STARTED, 45)
+    flow = f"{alias}->{alias}-to"
+    keys = transforms(flow, **{way: (topics[way], WAYS[way]) for way in wanted})
+    outcome = done(run_once(lane_file(source_cluster, target_cluster, tmp_path, alias, f"{alias}-.*", keys)))
+    assert "QUERY_LOST" not in outcome.output  # it was asked to end
+    sides = {
+        way: (java_records(source_cluster.bootstrap, topic), java_records(target_cluster.bootstrap, f"{alias}.{topic}"))
+        for way, topic in topics.items()
+    }
+    source, target = sides["whole"]
+    assert sum(map(len, source.values())) > 2500
+    assert compare(source, target) == []
+    if "marked" in sides:
+        source, target = sides["marked"]
+        added = {p: [r._replace(headers=(*r.headers, ("seen", b"by us"))) for r in rs] for p, rs in source.items()}
+        assert compare(added, target) == []
+    picks = {"thinned": lambda offset: offset % 3 != 1, "routed": lambda offset: offset % 5 != 0}
+    for way in picks.keys() & sides.keys():
+        source, target = sides[way]
+        kept = {p: [r for r in records if picks[way](r.offset)] for p, records in source.items()}
+        assert compare(kept, target) == []
+    if "routed" in sides:
+        moved = {p: [r for r in records if r.offset % 5 == 0] for p, records in sides["routed"][0].items()}
+        elsewhere = java_records(target_cluster.bootstrap, f"{alias}.ways-elsewhere")
+        assert compare(moved, elsewhere) == []
 
 
 @contextmanager

@@ -73,8 +73,9 @@ class RecordLane:
         if query.culprits:
             self._due = 0.0
             return
-        if reason:
-            context.status.notes.append(f"record lane: {reason}; what it left open is looked at, and it begins anew")
+        if not reason:
+            return  # it was asked to end: everything is copied, or it begins anew with other partitions
+        context.status.notes.append(f"record lane: {reason}; what it left open is looked at, and it begins anew")
         for partition in self._mine():
             context.show(partition, "recovering", "QUERY_LOST", f"the query ended: {reason}")
 
