@@ -69,7 +69,7 @@ def _functions() -> dict[str, tuple[Callable[..., pa.Array], str]]:
 
 def set_header(headers: pa.Array, names: pa.Array, values: pa.Array) -> pa.Array:
     """`set_header(headers, 'origin', value)`: one header of that name, at the end."""
-    rows = zip(_without(headers, names), _names(names), values.cast(pa.binary()).to_pylist(), strict=True)
+    rows = zip(_without(headers, names), _names(names), _bytes(values), strict=True)
     return headers_to_arrow([[*kept, (name, value)] for kept, name, value in rows])
 
 
@@ -84,29 +84,29 @@ def _without(headers: pa.Array, names: pa.Array) -> list[Headers]:
 
 
 def _names(column: pa.Array) -> list[bytes]:
-    return [name or b"" for name in column.cast(pa.binary()).to_pylist()]
+    return [name or b"" for name in _bytes(column)]
 
 
 def json_mask(values: pa.Array, paths: pa.Array) -> pa.Array:
     """`json_mask(value, '$.card.number')`: the value with what lies there made unreadable."""
-    return _each(values, paths, lambda text, path: masked(text, _path(path)))
+    pairs = zip(_bytes(values), _texts(paths), strict=True)
+    return _column([None if text is None or path is None else masked(text, _path(path)) for text, path in pairs])
 
 
 def json_set(values: pa.Array, paths: pa.Array, news: pa.Array) -> pa.Array:
     """`json_set(value, '$.state', '"gone"')`: the value with this JSON in its place."""
-    texts, places, contents = _texts(values), _texts(paths), _texts(news)
-    return pa.array(
+    rows = zip(_bytes(values), _texts(paths), _bytes(news), strict=True)
+    return _column(
         [
-            None if None in (text, path, new) else replaced(text or "", _path(path or ""), new or "")
-            for text, path, new in zip(texts, places, contents, strict=True)
-        ],
-        pa.string(),
+            None if text is None or path is None or new is None else replaced(text, _path(path), new)
+            for text, path, new in rows
+        ]
     )
 
 
 def hash_keyed(values: pa.Array, references: pa.Array) -> pa.Array:
     """`hash_keyed(value, 'file:/run/secrets/key')`: HMAC-SHA256 in hex; the key is read where it is used."""
-    found = zip(values.cast(pa.binary()).to_pylist(), _texts(references), strict=True)
+    found = zip(_bytes(values), _texts(references), strict=True)
     return pa.array(
         [
             None if value is None or reference is None else hmac.new(_secret(reference), value, hashlib.sha256).hexdigest()
@@ -116,9 +116,13 @@ def hash_keyed(values: pa.Array, references: pa.Array) -> pa.Array:
     )
 
 
-def _each(values: pa.Array, others: pa.Array, change: Callable[[str, str], str]) -> pa.Array:
-    pairs = zip(_texts(values), _texts(others), strict=True)
-    return pa.array([None if text is None or other is None else change(text, other) for text, other in pairs], pa.string())
+def _column(texts: Sequence[bytes | None]) -> pa.Array:
+    return pa.array(texts, pa.binary()).cast(pa.string())
+
+
+def _bytes(column: pa.Array) -> list[bytes | None]:
+    found: list[bytes | None] = column.cast(pa.binary()).to_pylist()
+    return found
 
 
 def _texts(column: pa.Array) -> list[str | None]:

@@ -17,8 +17,10 @@ Path = tuple[str | int, ...]
 EVERY = "*"
 STEP = re.compile(r"\.([^\W\d][\w-]*|\*)|\[(\d+|\*)\]|\[['\"](.+?)['\"]\]")
 SPACE = re.compile(r"[ \t\n\r]*")
+COLON = re.compile(rb"[ \t\n\r]*:[ \t\n\r]*")
+WORD = re.compile(rb"[-+.\w]+")  # a number, true, false or null
 # By what Python reads it as.
-MASKS = {str: '"***"', bool: "false", int: "0", float: "0", list: "[]", dict: "{}", type(None): "null"}
+MASKS = {str: b'"***"', bool: b"false", int: b"0", float: b"0", list: b"[]", dict: b"{}", type(None): b"null"}
 _decode = json.JSONDecoder().raw_decode
 
 Span = tuple[int, int, str]
@@ -49,12 +51,12 @@ def json_path(text: str) -> Path:
     return tuple(steps)
 
 
-def masked(text: str, path: Path) -> str:
-    """What lies at the path made unreadable, each by something of its own type; null stays null."""
+def masked(text: bytes, path: Path) -> bytes:
+    """What lies at the path made unreadable, each by something of its own type; null stays null. Text is UTF-8."""
     return _changed(text, path, _mask)
 
 
-def replaced(text: str, path: Path, new: str) -> str:
+def replaced(text: bytes, path: Path, new: bytes) -> bytes:
     """What lies at the path, by this JSON."""
     return _changed(text, path, lambda _: new)
 
@@ -105,57 +107,63 @@ def _kind(found: Any) -> str:
             return "an object"
 
 
-def _mask(found: Any) -> str:
+def _mask(found: Any) -> bytes:
     return MASKS[type(found)]
 
 
-def _changed(text: str, path: Path, change: Callable[[Any], str]) -> str:
-    if len(path) == 1 and (quick := _changed_quickly(text, path[0], change)) is not None:
+def _changed(raw: bytes, path: Path, change: Callable[[Any], bytes]) -> bytes:
+    if len(path) == 1 and (quick := _changed_quickly(raw, path[0], change)) is not None:
         return quick
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"is no JSON: {error}") from error
     spans: list[Span] = []
-    _refuse_rest(text, _walk(text, _skip(text, 0), path, change, spans))
+    _refuse_rest(text, _walk(text, _skip(text, 0), path, lambda found: change(found).decode(), spans))
     parts: list[str] = []
     at = 0
     for start, stop, new in spans:
         parts += (text[at:start], new)
         at = stop
-    return "".join((*parts, text[at:])) if spans else text
+    return "".join((*parts, text[at:])).encode() if spans else raw
 
 
-def _changed_quickly(text: str, name: str | int, change: Callable[[Any], str]) -> str | None:
+def _changed_quickly(raw: bytes, name: str | int, change: Callable[[Any], bytes]) -> bytes | None:
     """For a member of the outermost object whose name stands once in a text without escapes; None for anything else.
 
     Where no character is escaped, a quoted name in front of a colon is the name of a member. If it stands there once and
     the outermost object has it, it is that one. That the text is JSON at all, orjson sees in a quarter of Python's own time.
     """
-    if not isinstance(name, str) or name == EVERY or "\\" in text or "\"" in name:
+    if b"\\" in raw or not isinstance(name, str) or name == EVERY or '"' in name:
         return None
     try:
-        found = orjson.loads(text)
+        found = orjson.loads(raw)
     except (ValueError, RecursionError):
         return None  # the careful reader says what is wrong
-    if not isinstance(found, dict):
+    if type(found) is not dict:
         return None
     if name not in found:
-        return text
-    before, quoted, after = text.partition(f'"{name}"')
-    if quoted in after:
+        return raw
+    quoted = b'"%b"' % name.encode()
+    start = raw.find(quoted)
+    at = start + len(quoted)
+    if start < 0 or raw.find(quoted, at) >= 0:
         return None
-    value = found[name]
-    if after[:2] == ':"':  # as programs write it
-        at = len(before) + len(quoted) + 1
+    if raw[at : at + 2] == b':"':  # as programs write it
+        at += 1
     else:
-        at = _skip(text, len(before) + len(quoted))
-        if text[at : at + 1] != ":":
+        between = COLON.match(raw, at)
+        if between is None:
             return None
-        at = _skip(text, at + 1)
-    if isinstance(value, str):
-        end = at + len(value) + 2
-    elif isinstance(value, dict | list):
+        at = between.end()
+    value = found[name]
+    if type(value) is str:
+        end = at + 2 + (len(value) if value.isascii() else len(value.encode()))
+    elif type(value) in (dict, list):
         return None
     else:
-        end = _decode(text, at)[1]
-    return f"{text[:at]}{change(value)}{text[end:]}"
+        end = at + len(WORD.match(raw, at)[0])  # type: ignore[index]  # orjson has read it
+    return b"%b%b%b" % (raw[:at], change(value), raw[end:])
 
 
 def _refuse_rest(text: str, end: int) -> None:
