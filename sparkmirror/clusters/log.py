@@ -79,9 +79,14 @@ def _at_leader(
 
 
 def read_raw(
-    client: ClusterClient, partition: TopicPartition, offset: int, *, read_committed: bool = False
+    client: ClusterClient,
+    partition: TopicPartition,
+    offset: int,
+    *,
+    read_committed: bool = False,
+    bytes_max: int = READ_BYTES,
 ) -> RawRead:
-    """Batches from `offset` on, control batches included; waits through elections."""
+    """Batches from `offset` on, control batches included; waits through elections. A larger first batch comes whole."""
 
     def look(size: int) -> tuple[bytearray, FetchedPartition]:
         limits = FetchLimits(0, 0, size, size, int(read_committed))
@@ -91,7 +96,7 @@ def read_raw(
             client.check(part.error, what, needs)
         return frame, part
 
-    frame, part = client.retry(lambda: look(READ_BYTES))
+    frame, part = client.retry(lambda: look(bytes_max))
     batches = read_batches(memoryview(frame), part.start, part.end)
     wanted = [batch for batch in batches if batch.last_offset >= offset]
     return RawRead(wanted, part.aborted, part.log_start, part.high_watermark, part.last_stable)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sparkmirror.clusters import EARLIEST, ClusterClient, list_offsets, partition_ends, read_raw, read_to_end
@@ -46,6 +47,10 @@ __all__ = [
     "settled_end",
     "walk_from_sync",
 ]
+
+# Of each log at a time. Several partitions are compared at once, and what the driver holds of them all is its peak, of which
+# something stays: with 4 MB two more after each recovery.
+READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,17 +139,18 @@ class BlockingFinder:
                 case AskEnds():
                     answer = Ends(*partition_ends(self._target, target))
                 case AskTarget(offset):
-                    answer = read_raw(self._target, target, offset).batches
+                    answer = read_raw(self._target, target, offset, bytes_max=READ_BYTES).batches
                 case AskSource(offset):
                     answer = self._read_source(partition, offset, read_committed=read_committed)
 
     def _read_source(self, partition: TopicPartition, offset: int, *, read_committed: bool) -> SourceChunk:
-        read = read_raw(self._source, partition, offset, read_committed=read_committed)
+        read_from = partial(read_raw, self._source, partition, read_committed=read_committed, bytes_max=READ_BYTES)
+        read = read_from(offset)
         log_start = read.log_start
         if log_start < 0:  # out of range: the answer tells nothing of the log, not even where it begins
             log_start = list_offsets(self._source, [partition], timestamp=EARLIEST)[partition][0]
             if log_start > offset:
-                read = read_raw(self._source, partition, log_start, read_committed=read_committed)
+                read = read_from(log_start)
         return SourceChunk(read.batches, (read.aborted or []) if read_committed else None, log_start)
 
 

@@ -212,6 +212,7 @@ def strike(mirror: LiveMirror, path: Path, rng: random.Random, number: int) -> L
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(600 + 120 * KILLS)
 def test_kills_lose_nothing_double_nothing_and_keep_every_group_exact(
     source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path, rng: random.Random
 ) -> None:
