@@ -6,6 +6,7 @@ import argparse
 import itertools
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -68,7 +69,7 @@ class Bench:
             # Cold brokers compile while they serve: whoever came first would pay for all.
             self._copy(found, CONTENDERS["bare"])
         self.results.scenarios.append(found)
-        wanted = [CONTENDERS[key] for key in self._options.contenders]
+        wanted = [CONTENDERS[key] for key in self._options.contenders if _is_possible(CONTENDERS[key])]
         for contender in self._in_turn([c for c in wanted if not c.only or scenario.key in c.only]):
             measured = self._copy(found, contender)
             found.rounds.setdefault(contender.key, []).append(measured)
@@ -177,6 +178,13 @@ def _write(results: Results, folder: Path, name: str) -> str:
         part.write_text(content, encoding="utf-8")
         part.replace(folder / f"{name}.{suffix}")
     return text(results, criteria)
+
+
+def _is_possible(contender: Contender) -> bool:
+    is_there = not contender.needs or shutil.which(contender.needs) is not None
+    if not is_there:
+        _say(f"{contender.title}: left out, {contender.needs} is not there")
+    return is_there
 
 
 def _in_short(found: Measured) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +32,9 @@ MM2_JVM = (
     "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent",
 )
+JSON_MASK = Path(__file__).with_name("java") / "JsonMask.java"
+JAVAC_S = 120.0
+MASKED_FIELD = "session"
 MM2_TUNED_JVM = ("-Xms2048m", "-server", "-XX:+UseParallelGC")
 
 
@@ -65,6 +69,7 @@ class Contender:
     command: Callable[[Copy, Path], list[str]]
     settings: Callable[[Copy], Mapping[str, str]]
     only: frozenset[str] = frozenset()  # scenarios; none means all
+    needs: str = ""  # a program that must be there
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +209,30 @@ def _mirror_maker(
     return command
 
 
+def _masking(settings: Callable[[Copy], Mapping[str, str]]) -> Callable[[Copy], Mapping[str, str]]:
+    """MM2 with Kafka's MaskField, and Kafka's JsonConverter around it: by itself it does not take MM2's bytes."""
+
+    def masked(copy: Copy) -> Mapping[str, str]:
+        source, target = copy.aliases
+        keys = {"transforms": "mask", "transforms.mask.type": "bench.JsonMask", "transforms.mask.fields": MASKED_FIELD}
+        return {**settings(copy), **{f"{source}->{target}.{key}": value for key, value in keys.items()}}
+
+    return masked
+
+
+def _mirror_maker_with_mask(copy: Copy, folder: Path) -> list[str]:
+    """Compiles the transform first; MM2 finds it as it finds Kafka's own."""
+    classes = folder / "classes"
+    services = classes / "META-INF" / "services"
+    services.mkdir(parents=True)
+    (services / "org.apache.kafka.connect.transforms.Transformation").write_text("bench.JsonMask\n", encoding="utf-8")
+    jars = kafka_jars()
+    subprocess.run(["javac", "-cp", f"{jars}/*", "-d", str(classes), str(JSON_MASK)], check=True, timeout=JAVAC_S)
+    command = _mirror_maker(_masking(_tuned_settings), MM2_TUNED_JVM)(copy, folder)
+    command[command.index("-cp") + 1] = f"{classes}:{jars}/*"
+    return command
+
+
 def _bare_plan(copy: Copy) -> Plan:
     processes = os.cpu_count() or 1
     return Plan(copy.source, copy.target, copy.topic.name, copy.remote, copy.topic.ends, processes)
@@ -220,10 +249,19 @@ MM2_TUNED = Contender("mm2-tuned", "MM2, tuned", _mirror_maker(_tuned_settings, 
 MM2_QUICK = Contender("mm2-tuned", "MM2, tuned", _mirror_maker(_latency_settings, MM2_JVM), _latency_settings)
 SPARKMIRROR = Contender("sparkmirror", "sparkmirror", _sparkmirror(_flow_settings), _flow_settings)
 _PASSED = _transformed("select * from records")
-_MASKED = _transformed("select * except (value), json_mask(value, '$.session') as value from records")
+_MASKED = _transformed(f"select * except (value), json_mask(value, '$.{MASKED_FIELD}') as value from records")
 RECORDS = Contender("records", "sparkmirror, as records", _sparkmirror(_PASSED), _PASSED, frozenset({"plain", "json"}))
 MASKED = Contender("masked", "sparkmirror, JSON masked", _sparkmirror(_MASKED), _MASKED, frozenset({"json"}))
+MM2_MASKED = Contender(
+    "mm2-masked",
+    "MM2, tuned, JSON masked",
+    _mirror_maker_with_mask,
+    _masking(_tuned_settings),
+    frozenset({"json"}),
+    needs="javac",
+)
 BARE = Contender("bare", "bare sockets", _bare, lambda copy: {"processes": str(_bare_plan(copy).processes)})
 
-CONTENDERS = {contender.key: contender for contender in (MM2_DEFAULT, MM2_TUNED, SPARKMIRROR, RECORDS, MASKED, BARE)}
+_ALL = (MM2_DEFAULT, MM2_TUNED, MM2_MASKED, SPARKMIRROR, RECORDS, MASKED, BARE)
+CONTENDERS = {contender.key: contender for contender in _ALL}
 LATENCY_CONTENDERS = {contender.key: contender for contender in (MM2_DEFAULT, MM2_QUICK, SPARKMIRROR, RECORDS)}

@@ -21,6 +21,7 @@ __all__ = ["svg"]
 COLOURS = {
     "mm2-default": "#b5835a",
     "mm2-tuned": "#e08a1e",
+    "mm2-masked": "#f0b45e",
     "sparkmirror": "#2f81f7",
     "records": "#56d364",
     "masked": "#238636",

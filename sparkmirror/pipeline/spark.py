@@ -6,10 +6,13 @@ Spark is imported where it is used: most commands need none, and its import take
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,20 +180,39 @@ class SparkSlots:
             self._context.cancelJobGroup(_title(order))
 
     def stop(self) -> None:
-        """Ends Spark and waits until its processes are gone."""
+        """Ends Spark and waits until its processes are gone; what does not end by itself is killed, as it holds nothing."""
         self._ready.wait()
         context, self._context = self._context, None
         if context is not None:
             gateway = context._gateway
-            context.stop()
+            process = gateway.proc
+            asking = threading.Thread(target=_end, args=(context,), name="ending spark", daemon=True)
+            asking.start()
+            asking.join(STOP_S)
+            if asking.is_alive():
+                process.kill()  # and the call that waits for its answer ends
+                asking.join(STOP_S)
             gateway.shutdown()
-            gateway.proc.stdin.close()
-            gateway.proc.wait(timeout=STOP_S)
+            process.stdin.close()
+            try:
+                process.wait(timeout=STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(timeout=STOP_S)
             kind = type(context)
             kind._gateway = kind._jvm = None  # the next one starts a JVM of its own
         if self._log is not None:
             self._log.close()
             self._log = None
+
+
+def _end(context: SparkContext) -> None:
+    from py4j.protocol import Py4JError
+
+    # The JVM may be gone already, or be killed meanwhile: that is all that is wanted, and PySpark warns of it.
+    with warnings.catch_warnings(), suppress(Py4JError, OSError):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        context.stop()
 
 
 def _title(order: SlotOrder) -> str:
