@@ -12,7 +12,6 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -210,9 +209,13 @@ def _end(context: SparkContext) -> None:
     from py4j.protocol import Py4JError
 
     # The JVM may be gone already, or be killed meanwhile: that is all that is wanted, and PySpark warns of it.
-    with warnings.catch_warnings(), suppress(Py4JError, OSError):
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        context.stop()
+        try:
+            context.stop()
+        except (Py4JError, OSError):
+            context._jsc = None  # nobody to ask: what is left to end is PySpark's own
+            context.stop()
 
 
 def _title(order: SlotOrder) -> str:

@@ -41,3 +41,5 @@ def test_a_spark_that_died_is_no_trouble() -> None:
     process.kill()
     process.wait(30)
     slots.stop()
+    again, _ = started()
+    again.stop()
