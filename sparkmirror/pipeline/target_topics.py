@@ -11,7 +11,7 @@ from sparkmirror.pipeline.loop import Procedure
 from sparkmirror.pipeline.side import ClusterSide
 from sparkmirror.wire import DECOMPRESSED_BYTES_MAX, PackLimits
 
-__all__ = ["TargetTopic", "TargetTopics"]
+__all__ = ["MERGE_BELOW_BYTES", "SPLICE_BELOW_BYTES", "TargetTopic", "TargetTopics"]
 
 # Kafka's own defaults, used where the target does not let us read its settings.
 MESSAGE_BYTES_MAX = 1_048_588

@@ -10,6 +10,7 @@ from sparkmirror.errors import InternalError, RecordTooLarge, ReplicationError
 from sparkmirror.ledger import stretches_of
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.records.writer import row_sizes, selected
+from sparkmirror.pipeline.target_topics import MERGE_BELOW_BYTES, SPLICE_BELOW_BYTES
 from sparkmirror.wire import (
     DECOMPRESSED_BYTES_MAX,
     BatchView,
@@ -28,8 +29,6 @@ from sparkmirror.wire import (
 __all__ = ["Packing", "Ready", "Sending", "Stop", "pack_columns", "pack_rows", "pack_whole", "rows_at"]
 
 BATCH_BYTES = 768 << 10
-# Small neighbours become one batch, as in the byte lane.
-MERGE_BELOW_BYTES, SPLICE_BELOW_BYTES = 4096, 64 << 10
 BATCH_OVERHEAD_BYTES = 61
 
 Buffer = bytes | bytearray | memoryview

@@ -30,7 +30,7 @@ from sparkmirror.wire import Columns, read_columns
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BatchReader", "Range", "StreamReader", "read_columns_of", "read_rows_of"]
+__all__ = ["BatchReader", "Range", "StreamReader", "read_rows_of"]
 
 # Rows that are handed to Spark at once.
 ROWS_MAX, BYTES_MAX = 10_000, 8 << 20
@@ -53,11 +53,11 @@ def read_rows_of(
     client: ClusterClient, wanted: Range, *, read_committed: bool, fail_on_loss: bool
 ) -> Iterator[pa.RecordBatch]:
     """The records of a range, some thousand rows at a time."""
-    for columns, kind in read_columns_of(client, wanted, read_committed=read_committed, fail_on_loss=fail_on_loss):
+    for columns, kind in _columns_of(client, wanted, read_committed=read_committed, fail_on_loss=fail_on_loss):
         yield to_arrow(columns, wanted.topic, wanted.partition, kind)
 
 
-def read_columns_of(
+def _columns_of(
     client: ClusterClient, wanted: Range, *, read_committed: bool, fail_on_loss: bool
 ) -> Iterator[tuple[Columns, int]]:
     """The same as columns, with their type of timestamp."""
