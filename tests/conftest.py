@@ -17,6 +17,7 @@ import pytest
 SCHEMA_WARNING = "(read|open)_text is deprecated"
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", SCHEMA_WARNING, DeprecationWarning)
+    from host import close_host
     from judge.resident import close_resident
 
     from sparkmirror.local import LocalCluster, left_behind, open_clusters
@@ -96,6 +97,7 @@ def nothing_left_behind() -> Iterator[None]:
     """Fails the session if a child process or a scratch folder is left at its very end."""
     yield
     close_resident()
+    close_host()
     assert left_behind() == []
 
 

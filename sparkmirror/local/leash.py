@@ -13,10 +13,11 @@ import sys
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
-__all__: list[str] = []
+__all__ = ["follow_parent_into_death"]
 
 
-def _follow_parent_into_death(parent: int) -> None:
+def follow_parent_into_death(parent: int) -> None:
+    """Lets the kernel kill this process when its parent dies."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     # The parent may have died before the line above: then no signal will ever come.
@@ -25,5 +26,5 @@ def _follow_parent_into_death(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    _follow_parent_into_death(int(sys.argv[1]))
+    follow_parent_into_death(int(sys.argv[1]))
     os.execv(sys.argv[2], sys.argv[2:])

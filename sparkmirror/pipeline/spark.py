@@ -59,6 +59,7 @@ LANE_SETTINGS = {
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
 }
+JVM_PORT = "PYSPARK_GATEWAY_PORT"  # set by spark-submit for the program that it starts
 PYTHON = Path(__file__).with_name("python.sh")
 STOP_S = 20.0
 LOG_TAIL_BYTES = 4096
@@ -84,16 +85,17 @@ class SparkSlots:
 
     def _start(self) -> None:
         try:
-            self._context = self._connect(self._settings())
+            self._context = self._join() if JVM_PORT in os.environ else self._launch_jvm()
         except Exception as error:  # noqa: BLE001  border to Spark: whoever waits for a slot gets it
             self._failed = error
         self._ready.set()
 
-    def _settings(self) -> SparkConf:
+    def _settings(self, given: Mapping[str, str]) -> SparkConf:
+        """All settings: ours, then those that the JVM was `given`, then the user's own."""
         from pyspark import SparkConf
 
-        settings = dict(OUR_SETTINGS)
-        master = self._conf.pop("spark.master", self._master)
+        settings, wanted = dict(OUR_SETTINGS), {**given, **self._conf}
+        master = wanted.pop("spark.master", self._master)
         if master in ("local", "local[*]"):
             # Slots wait on the network more than they compute: as many threads as slots, and one for short jobs.
             cores = os.cpu_count() or 1
@@ -103,23 +105,30 @@ class SparkSlots:
             if self._lanes:
                 settings |= LANE_SETTINGS
             settings[JVM_OPTIONS] += f" {self._jvm_option}"
-        if "spark.remote" in self._conf or self._conf.get("spark.api.mode", "classic") != "classic":
+        if "spark.remote" in wanted or wanted.get("spark.api.mode", "classic") != "classic":
             raise EnvironmentUnfit(
                 "Spark Connect has no long tasks of our kind: sparkmirror needs classic mode",
                 hint="remove spark.remote and set spark.api.mode=classic",
             )
-        return SparkConf(loadDefaults=False).setMaster(master).setAll(list((settings | self._conf).items()))
+        return SparkConf(loadDefaults=False).setMaster(master).setAll(list((settings | wanted).items()))
 
-    def _connect(self, conf: SparkConf) -> SparkContext:
+    def _join(self) -> SparkContext:
+        """The JVM that started us, as `spark-submit` does: what it was told is kept, and it is not ours to end."""
+        from pyspark import SparkConf, SparkContext
+        from pyspark.java_gateway import launch_gateway
+
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        gateway = launch_gateway()
+        conf = self._settings(dict(SparkConf(_jvm=gateway.jvm).getAll()))
+        return SparkContext(conf=conf, gateway=gateway)
+
+    def _launch_jvm(self) -> SparkContext:
         """Starts the JVM in a session of its own: a Ctrl-C at the terminal must reach the driver alone."""
         from pyspark import SparkContext
         from pyspark.java_gateway import launch_gateway
 
-        if (conf.get("spark.master") or "").startswith("local"):
-            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-            os.environ["SPARKMIRROR_PYTHON"] = sys.executable
-            os.environ.setdefault("PYSPARK_PYTHON", str(PYTHON) if os.access(PYTHON, os.X_OK) else sys.executable)
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        conf = self._settings({})
+        _name_python(conf)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed in stop; has no name, so a killed driver leaves none
         gateway = launch_gateway(conf, {"stdout": self._log, "stderr": self._log, "start_new_session": True})
         return SparkContext(conf=conf, gateway=gateway)
@@ -188,21 +197,39 @@ class SparkSlots:
             asking = threading.Thread(target=_end, args=(context,), name="ending spark", daemon=True)
             asking.start()
             asking.join(STOP_S)
-            if asking.is_alive():
+            if asking.is_alive() and process is not None:
                 process.kill()  # and the call that waits for its answer ends
                 asking.join(STOP_S)
-            gateway.shutdown()
-            process.stdin.close()
-            try:
-                process.wait(timeout=STOP_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(timeout=STOP_S)
+            if process is None:
+                gateway.close()
+            else:
+                gateway.shutdown()
+                _await_end(process)
             kind = type(context)
             kind._gateway = kind._jvm = None  # the next one starts a JVM of its own
         if self._log is not None:
             self._log.close()
             self._log = None
+
+
+def _name_python(conf: SparkConf) -> None:
+    """Tells Spark which Python its own processes are to be."""
+    if (conf.get("spark.master") or "").startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ["SPARKMIRROR_PYTHON"] = sys.executable
+        os.environ.setdefault("PYSPARK_PYTHON", str(PYTHON) if os.access(PYTHON, os.X_OK) else sys.executable)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def _await_end(process: subprocess.Popen[bytes]) -> None:
+    """Closes what keeps the JVM alive; kills it if that is not enough."""
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        process.wait(timeout=STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(timeout=STOP_S)
 
 
 def _end(context: SparkContext) -> None:

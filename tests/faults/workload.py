@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psutil
+from host import start_hosted
 from kafka import KafkaProducer
 
 import sparkmirror.local
@@ -139,9 +140,13 @@ class MirrorProcess:
 
 def run_once(properties: Path, *arguments: str, seconds: float = 120.0) -> tuple[int, str]:
     """`run --once` to its end: exit status and output."""
-    with MirrorProcess(properties, "--once", *arguments) as mirror:
-        status = mirror.wait(seconds)
-        return status, mirror.output
+    output = properties.with_suffix(f".{time.monotonic_ns()}.log")
+    run = start_hosted(["run", str(properties), "--once", *arguments], stdout=output, stderr=output, spark=True)
+    status = run.wait(seconds)
+    if status is None:
+        run.kill()
+        raise AssertionError(f"still running after {seconds:g} s: {output.read_text()}")
+    return status, output.read_text()
 
 
 def write_properties(folder: Path, source: str, target: str, *, alias: str, topics: str, more: str = "") -> Path:

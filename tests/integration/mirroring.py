@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import kafka
 import psutil
+from host import Hosted, host_suits, start_hosted
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
 
@@ -26,6 +27,7 @@ T = TypeVar("T")
 RUN_SECONDS_MAX = 180.0  # a run takes 6 s on two idle cores
 NOTICE_SECONDS_MAX = 30.0  # a trouble must be told within this time
 POLL_SECONDS = 0.05
+PROGRAM = str(Path(sys.executable).with_name("sparkmirror"))
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 NOT_LEADING_YET = (3, 6)  # right after a topic's creation the broker may not know that it leads
 TRACEBACK = "Traceback (most recent call last)"
@@ -88,12 +90,16 @@ def write_settings(path: Path, *flows: Mapping[str, str]) -> Path:
 
 
 class LiveMirror:
-    """A run that copies until it is told to stop."""
+    """A run that copies until it is told to stop; on the host of this process unless it is `alone`."""
 
-    def __init__(self, settings: Path, *arguments: str) -> None:
+    def __init__(self, settings: Path, *arguments: str, alone: bool = False) -> None:
         self._log = settings.with_name(f"{settings.name}.{time.monotonic_ns()}.log")
-        program = str(Path(sys.executable).with_name("sparkmirror"))
-        self._child = Child("sparkmirror run", [program, "run", str(settings), *arguments], log_file=self._log)
+        words = ["run", str(settings), *arguments]
+        # Spark's own settings can be given to a JVM only when it starts.
+        if alone or not host_suits() or {"--master", "--conf"} & set(arguments):
+            self._child: Child | Hosted = Child("sparkmirror run", [PROGRAM, *words], log_file=self._log)
+        else:
+            self._child = start_hosted(words, stdout=self._log, stderr=self._log, spark=True)
 
     @property
     def output(self) -> str:
@@ -108,7 +114,8 @@ class LiveMirror:
     def workers(self) -> list[psutil.Process]:
         """The Python processes of its slots: children of the process that forks Spark's workers."""
         found, daemons = [], set()
-        for process in psutil.Process(self.pid).children(recursive=True):  # parents come before their children
+        spark = self._child.jvm if isinstance(self._child, Hosted) else 0
+        for process in psutil.Process(spark or self.pid).children(recursive=True):  # parents come before their children
             with suppress(psutil.NoSuchProcess):  # it has ended meanwhile, or is a zombie
                 if process.ppid() in daemons:
                     found += [process] * (process.status() != psutil.STATUS_ZOMBIE)
@@ -145,9 +152,9 @@ class LiveMirror:
 
 
 @contextmanager
-def live_mirror(settings: Path, *arguments: str) -> Iterator[LiveMirror]:
+def live_mirror(settings: Path, *arguments: str, alone: bool = False) -> Iterator[LiveMirror]:
     """A run that is gone at the end of the block. Where the block fails, what the run said is shown with it."""
-    mirror = LiveMirror(settings, *arguments)
+    mirror = LiveMirror(settings, *arguments, alone=alone)
     try:
         yield mirror
     except BaseException:

@@ -6,14 +6,12 @@ What MirrorMaker 2 does is in test_doctor_on_mm2.py.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
+from host import hosted_command
 from integration.mirroring import (
     admin_of,
     await_true,
@@ -79,8 +77,7 @@ class Told:
 
 def tell(*words: str) -> Told:
     """`sparkmirror … --json`."""
-    program = str(Path(sys.executable).with_name("sparkmirror"))
-    ended = subprocess.run([program, *words, "--json"], capture_output=True, text=True, check=False, timeout=300)
+    ended = hosted_command(*words, "--json", seconds=300)
     assert ended.stdout, f"{ended.returncode}: {ended.stderr}"
     return Told(ended.returncode, json.loads(ended.stdout))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from integration.mirroring import await_true, batch_of, create_topics, produce_raw
+from integration.mirroring import await_true, batch_of, create_topics, live_mirror, produce_raw
 from integration.scenario import Pair, client_of, java_offsets
 
 from sparkmirror.clusters import Committed, commit_offsets
@@ -47,7 +47,7 @@ def test_an_idle_flow_costs_little_and_still_keeps_its_intervals(
         "refresh.groups.interval.seconds": "5",
         "sync.topic.configs.interval.seconds": "60",
     }
-    with pair.mirror(more) as mirror:
+    with live_mirror(pair.write(more), alone=True) as mirror:
         mirror.await_said(f"copying={TOPICS * PARTITIONS + 1}", 150)  # and the heartbeats
         await_true(lambda: len(java_offsets(pair.backup, pair.group("7"), f"{pair.source}.{names[7]}")) == EACH, 60)
         time.sleep(10)  # the start is over

@@ -6,14 +6,13 @@ import json
 import os
 import re
 import shlex
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from host import hosted_command
 from judge import JudgeRecord, java_records, map_violations
 from mirroring import (
     TRACEBACK,
@@ -84,8 +83,7 @@ def by_row(topics: Iterable[str]) -> list[pytest.ParameterSet]:
 
 def call(*words: str) -> Outcome:
     """`sparkmirror` with these words."""
-    program = str(Path(sys.executable).with_name("sparkmirror"))
-    ended = subprocess.run([program, *words], capture_output=True, text=True, check=False, timeout=120)
+    ended = hosted_command(*words)
     return Outcome(ended.returncode, ended.stdout + ended.stderr)
 
 

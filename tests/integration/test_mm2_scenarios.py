@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from host import hosted_command
 from integration.mirroring import (
     admin_of,
     await_true,
@@ -448,9 +447,7 @@ def test_only_groups_of_wanted_topics_and_names_are_checkpointed(pair: Pair) -> 
 
 def reset(path: Path, topic: str, to: str) -> None:
     """`sparkmirror offsets reset`, as an operator types it."""
-    program = str(Path(sys.executable).with_name("sparkmirror"))
-    command = [program, "offsets", "reset", str(path), "--topic", topic, "--to", to, "--yes"]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    answer = hosted_command("offsets", "reset", str(path), "--topic", topic, "--to", to, "--yes")
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from host import hosted_command
 from integration.mirroring import (
     Outcome,
     admin_of,
@@ -52,9 +51,7 @@ QUICK = {
 
 def offsets(verb: str, file: Path, *words: str) -> Outcome:
     """`sparkmirror offsets …`, as an operator types it."""
-    program = str(Path(sys.executable).with_name("sparkmirror"))
-    command = [program, "offsets", verb, str(file), *words]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
+    ended = hosted_command("offsets", verb, str(file), *words, seconds=180)
     return Outcome(ended.returncode, ended.stdout + ended.stderr)
 
 

@@ -233,7 +233,7 @@ def test_a_session_that_ends_is_renewed_and_a_changed_password_is_told_and_heals
 
     flow = secured.flow(topic, source="scram512", target="scram512", topics=topic)
     remote = f"{topic}.{topic}"
-    with live_mirror(write_settings(tmp_path / "mm2.properties", flow)) as mirror, told(mirror):
+    with live_mirror(write_settings(tmp_path / "mm2.properties", flow), alone=True) as mirror, told(mirror):
         # The flow is "running" within a second; the partition copies when Spark has started its slot.
         mirror.await_said(f"{topic}-0 copying", START_S)
         assert pages_of(mirror) == []  # Spark's are off unless somebody wants them
