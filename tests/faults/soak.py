@@ -93,6 +93,7 @@ class Soak:
     size: int = 0
     caught_up: float = 0.0
     judged: float = 0.0
+    only: tuple[str, ...] = ()  # the faults that strike; all of them if it is empty
 
 
 class Sampler:
@@ -201,7 +202,8 @@ def _harm(soak: Soak, stage: Stage, workload: MixedWorkload, say: Callable[[str]
         passed = time.monotonic() - began
         if passed > whole - FAULT_EVERY_S / 4:
             break
-        names = [name for name in FAULTS if passed < WILD_PART * whole or name not in ENDS_DRIVER]
+        wanted = soak.only or FAULTS
+        names = [name for name in wanted if soak.only or passed < WILD_PART * whole or name not in ENDS_DRIVER]
         told = stage.strike(rng.choice(names))
         soak.faults.append((passed, told))
         say(f"{passed / 60:5.1f} min: {told}; {_now(soak.samples)}")
@@ -351,9 +353,10 @@ def main(words: list[str]) -> int:
     parser.add_argument("--rate", type=float, default=5.0, help="MB/s")
     parser.add_argument("--keep", type=Path, default=ROOT / "build" / "soak", help="where samples and logs are kept")
     parser.add_argument("--page", action="store_true", help="write docs/soak.md and its picture")
+    parser.add_argument("--only", nargs="+", choices=list(FAULTS), default=(), metavar="FAULT", help="these faults alone")
     options = parser.parse_args(words)
     _check_disk(options.minutes, options.rate)
-    soak = Soak(options.seed, options.minutes, options.rate)
+    soak = Soak(options.seed, options.minutes, options.rate, only=tuple(options.only))
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
     try:
         run(soak, folder, lambda text: print(text, flush=True))

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from sparkmirror.local.processes import Child
+from sparkmirror.local.processes import Child, ScratchFolder
 
 __all__ = ["Hosted", "close_host", "host_suits", "hosted_command", "start_hosted"]
 
@@ -30,9 +30,8 @@ _hosts: list[_Host] = []
 
 class _Host:
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="host-")
-        folder = Path(self._folder.name)
-        self.path, self._log = folder / "socket", folder / "log"
+        self._folder = ScratchFolder("host")
+        self.path, self._log = self._folder.path / "socket", self._folder.path / "log"
         self.environment = _environment()
         command = [sys.executable, str(Path(__file__).with_name("server.py")), str(self.path)]
         self._child = Child("host", command, log_file=self._log)
@@ -51,7 +50,7 @@ class _Host:
 
     def close(self) -> None:
         self._child.kill()  # its forks follow it, and its JVM ends when its standard input does
-        self._folder.cleanup()
+        self._folder.remove()
 
 
 def _environment() -> dict[str, str]:
@@ -79,6 +78,8 @@ def start_hosted(words: Sequence[str], *, stdout: Path, stderr: Path, spark: boo
         if not _hosts:
             _hosts.append(_Host())
         host = _hosts[0]
+    for file in (stdout, stderr):
+        file.touch()  # whoever reads it may be quicker than the run
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(str(host.path))
     request = {"words": list(words), "stdout": str(stdout), "stderr": str(stderr), "spark": spark}
