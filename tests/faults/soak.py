@@ -94,6 +94,7 @@ class Soak:
     caught_up: float = 0.0
     judged: float = 0.0
     only: tuple[str, ...] = ()  # the faults that strike; all of them if it is empty
+    every: float = FAULT_EVERY_S
 
 
 class Sampler:
@@ -194,13 +195,13 @@ def _harm(soak: Soak, stage: Stage, workload: MixedWorkload, say: Callable[[str]
     minute = 0
     while (left := whole - (time.monotonic() - began)) > 0:
         minute += 1
-        moment = min(began + minute * FAULT_EVERY_S - rng.uniform(0, 0.5) * FAULT_EVERY_S, time.monotonic() + left)
+        moment = min(began + minute * soak.every - rng.uniform(0, 0.5) * soak.every, time.monotonic() + left)
         while time.monotonic() < moment:
             time.sleep(0.5)
             stage.tend()
             assert workload.is_running, workload.output
         passed = time.monotonic() - began
-        if passed > whole - FAULT_EVERY_S / 4:
+        if passed > whole - soak.every / 4:
             break
         wanted = soak.only or FAULTS
         names = [name for name in wanted if soak.only or passed < WILD_PART * whole or name not in ENDS_DRIVER]
@@ -354,9 +355,10 @@ def main(words: list[str]) -> int:
     parser.add_argument("--keep", type=Path, default=ROOT / "build" / "soak", help="where samples and logs are kept")
     parser.add_argument("--page", action="store_true", help="write docs/soak.md and its picture")
     parser.add_argument("--only", nargs="+", choices=list(FAULTS), default=(), metavar="FAULT", help="these faults alone")
+    parser.add_argument("--every", type=float, default=FAULT_EVERY_S, help="seconds from one fault to the next")
     options = parser.parse_args(words)
     _check_disk(options.minutes, options.rate)
-    soak = Soak(options.seed, options.minutes, options.rate, only=tuple(options.only))
+    soak = Soak(options.seed, options.minutes, options.rate, only=tuple(options.only), every=options.every)
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
     try:
         run(soak, folder, lambda text: print(text, flush=True))
