@@ -116,7 +116,7 @@ class Host:
         """True in the fork."""
         self._reap()
         has_jvm = request["spark"] and not any(run.has_jvm for run in self._runs.values())
-        if has_jvm and self._jvm is None:
+        if has_jvm and (self._jvm is None or self._jvm.process.poll() is not None):  # a test may have killed it
             self._jvm = Jvm()
         reading, writing = os.pipe()
         parent = os.getpid()
