@@ -25,16 +25,15 @@ with warnings.catch_warnings():
 # The files that take longest, longest first, after the many quick ones: so no process is left with one of them at the end,
 # and the brokers are fetched while the quick ones run.
 SLOW_FILES = (
-    "test_record_lane.py",
-    "test_mm2_scenarios.py", "test_doubt.py", "test_loud_loss.py", "test_security.py", "test_offsets_on_clusters.py",
-    "test_handover_groups.py", "test_points.py", "test_examples.py", "test_topologies.py", "test_handover.py",
-    "test_copy_outages.py", "test_zero_redelivery.py", "test_local_clusters.py", "test_kills.py",
-    "test_doctor_on_clusters.py", "test_inspect_on_clusters.py", "test_admin.py", "test_demo.py", "test_owners.py",
-    "test_processes.py", "test_copy_state.py", "test_copy_topics.py", "test_records_source.py", "test_connect_transforms.py",
-    "test_copy_shapes.py",
-    "test_cli_on_clusters.py",
-    "test_bad_input.py", "test_acls_on_clusters.py", "test_translate_on_clusters.py", "test_client_on_clusters.py",
+    "test_record_lane.py", "test_points.py", "test_connect_transforms.py", "test_mm2_scenarios.py",
+    "test_local_clusters.py", "test_doubt.py", "test_security.py", "test_copy_outages.py", "test_cli_on_clusters.py",
+    "test_records_source.py", "test_handover.py", "test_topologies.py", "test_admin.py", "test_demo.py",
+    "test_zero_redelivery.py", "test_processes.py", "test_loud_loss.py", "test_offsets_on_clusters.py",
+    "test_copy_topics.py", "test_acls_on_clusters.py", "test_owners.py", "test_copy_shapes.py",
+    "test_client_on_clusters.py", "test_examples.py", "test_kills.py", "test_doctor_on_clusters.py",
+    "test_inspect_on_clusters.py", "test_copy_state.py", "test_bad_input.py", "test_translate_on_clusters.py",
     "test_flows.py", "test_tokens.py", "test_groups_on_clusters.py", "test_key_stores.py", "test_idle_flow.py",
+    "test_handover_groups.py",
 )  # fmt: skip
 # kafka-python, which writes and looks in tests with real brokers, leaves sockets behind when a broker is dead or frozen.
 # They are found when garbage is collected, in whatever test that happens.

@@ -99,7 +99,8 @@ def console_produce(
     producer: Mapping[str, str] | None = None,
 ) -> None:
     """Produces one record per line; `reader` holds LineMessageReader's properties (parse.key, key.separator, ...)."""
-    arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--sync"]
+    # It waits for each record's answer, and for a second before it sends one: none would come to go with it.
+    arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--sync", "--timeout", "0"]
     arguments += _repeated("--reader-property", reader) + _repeated("--command-property", producer)
     java_tool(CONSOLE_PRODUCER, arguments, stdin="".join(f"{line}\n" for line in lines).encode())
 

@@ -266,9 +266,11 @@ def test_a_broker_that_cannot_start_tells_its_log_and_leaves_nothing() -> None:
         assert cluster.log_dirs
 
 
+# A shell starts what it puts into the background with SIGINT ignored, and Python then leaves it so.
 KILLED = """
-import sys, threading, time
+import signal, sys
 from sparkmirror.local import LocalCluster
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with LocalCluster("orphan") as cluster:
     print(cluster.pids[1], flush=True)
     sys.stdin.read()
