@@ -35,7 +35,7 @@ demo: install
 # The brokers are fetched while the first tests, which need none, run; a test that needs them waits for them.
 test: install
 	@$(VENV)/bin/python -m sparkmirror.local >/dev/null & fetching=$$!; \
-	$(VENV)/bin/python -m pytest -v -n 4 --dist loadfile --no-loadscope-reorder --tb=short --durations=10 $(PYTEST_ARGS); \
+	$(VENV)/bin/python -m pytest -v -n 3 --dist loadfile --no-loadscope-reorder --tb=short --durations=10 $(PYTEST_ARGS); \
 	status=$$?; wait $$fetching && exit $$status
 
 faults: jars
