@@ -14,10 +14,9 @@ from judge import compare, java_records
 from faults.workload import MirrorProcess, Workload, run_once, wait_until, write_properties
 from sparkmirror.local import create_topic
 
-KILLS = int(os.environ.get("SPARKMIRROR_KILLS", "3"))
+KILLS = int(os.environ.get("SPARKMIRROR_KILLS", "5"))
 
 
-@pytest.mark.nightly
 @pytest.mark.fault("F01", "F03")
 @pytest.mark.timeout(300 + KILLS * 60)
 def test_kills_at_random_moments_under_load_lose_nothing_and_double_nothing(
