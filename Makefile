@@ -1,6 +1,7 @@
 # The whole contributor interface. `make test` works from a fresh clone: it installs, fetches the brokers, and tests.
 
 VENV := .venv
+PACKAGES := $(VENV)/.packages
 STAMP := $(VENV)/.installed
 PYTEST_ARGS ?=
 
@@ -19,10 +20,13 @@ help:
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml | check-python check-java
+$(PACKAGES): pyproject.toml | check-python check-java
 	@test -x $(VENV)/bin/python || $$($(FIND_PYTHON)) -m venv $(VENV)
 	@echo "installing into $(VENV) (PySpark alone takes 490 MB: this can take minutes the first time)"
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $@
+
+$(STAMP): $(PACKAGES)
 	@$(VENV)/bin/python -m sparkmirror.pipeline
 	@touch $@
 
@@ -32,11 +36,13 @@ jars: install
 demo: install
 	@$(VENV)/bin/sparkmirror demo
 
-# The brokers are fetched while the first tests, which need none, run; a test that needs them waits for them.
-test: install
+# The brokers are fetched and Spark's start is prepared while the first tests, which need neither, run; a test that needs
+# brokers waits for them.
+test: $(PACKAGES)
 	@$(VENV)/bin/python -m sparkmirror.local >/dev/null & fetching=$$!; \
+	$(VENV)/bin/python -m sparkmirror.pipeline & preparing=$$!; \
 	$(VENV)/bin/python -m pytest -v -n 3 --dist loadfile --no-loadscope-reorder --tb=short --durations=10 $(PYTEST_ARGS); \
-	status=$$?; wait $$fetching && exit $$status
+	status=$$?; wait $$fetching && wait $$preparing && exit $$status
 
 faults: jars
 	@$(VENV)/bin/python -m pytest -v -n 3 --dist loadfile --no-loadscope-reorder --tb=short --durations=10 \

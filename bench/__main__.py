@@ -128,9 +128,8 @@ def main() -> None:
     started, load = time.monotonic(), os.getloadavg()[0]
     if load > LOAD_MAX:
         _say(f"warning: the load is {load:.1f} before anything has started: these numbers compare with no others")
-    both_compilers = ("-XX:TieredStopAtLevel=4",)
     clusters = [
-        LocalCluster(n, heap_mb=BROKER_HEAP_MB, overrides=BROKER_SETTINGS, jvm_options=both_compilers)
+        LocalCluster(n, heap_mb=BROKER_HEAP_MB, overrides=BROKER_SETTINGS, lasting=True)
         for n in ("source", "target")
     ]
     with open_clusters(*clusters) as (source, target):

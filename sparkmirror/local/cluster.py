@@ -5,11 +5,9 @@ Nothing listens outside 127.0.0.1. Broker ids are 1, 2, 3. Ports and data stay t
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import signal
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,14 +22,15 @@ from sparkmirror.local.java import QUICK_START, JavaCall, log_settings, log_tail
 from sparkmirror.local.live_brokers import live_brokers
 from sparkmirror.local.ports import HOST, free_ports, is_listening
 from sparkmirror.local.processes import Child, ScratchFolder
+from sparkmirror.local.storage import feature_levels, keep_feature_levels, new_id, write_storage
 
 __all__ = ["LocalCluster", "open_clusters"]
 
 START_SECONDS = 90.0  # two clusters start in 7 s on two idle cores and took 19 s on busy ones
 POLL_SECONDS = 0.1
-# Most clusters here live for minutes and carry little: without the second compiler a broker starts with two thirds of the
-# CPU time and takes its first 60 MB with half of it. A bench asks for both compilers.
-SHORT_LIFE = ("-XX:+UseG1GC", "-XX:TieredStopAtLevel=1")
+# Most clusters here live for minutes and carry little: without the second compiler and a collector of many threads a broker
+# starts with half of the CPU time and takes its first 60 MB with half of it. A bench asks for one as in production.
+LASTING = ("-XX:+UseG1GC",)
 HEAP_MB = {1: 384, 3: 256}  # by number of brokers; enough for a million records of test data
 
 Door = Callable[[int, int], int]
@@ -43,7 +42,8 @@ class LocalCluster:
     `overrides` are broker settings that win over ours. `door`, if given, adds a second listener to each broker: it is
     called with the broker's id and that listener's real port, and returns the port to advertise instead (a proxy's).
     `listeners` are further ones, mostly with TLS or a login; `address_of` tells where they are. `launcher` are words that
-    stand before a broker's command, such as those that run it in another namespace.
+    stand before a broker's command, such as those that run it in another namespace. `lasting` ones start more slowly and
+    carry more.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class LocalCluster:
         door: Door | None = None,
         listeners: Sequence[Listener] = (),
         launcher: Sequence[str] = (),
+        lasting: bool = False,
     ) -> None:
         if brokers not in HEAP_MB:
             raise InternalError(f"local cluster {name}: {brokers} brokers wanted; only 1 and 3 are possible")
@@ -68,6 +69,7 @@ class LocalCluster:
         self._door = door
         self._listeners = tuple(listeners)
         self._launcher = list(launcher)
+        self._life = LASTING if lasting else QUICK_START
         self._ports: dict[int, BrokerPorts] = {}
         self._children: dict[int, Child] = {}
         self._scratch: ScratchFolder | None = None
@@ -186,11 +188,19 @@ class LocalCluster:
             (folder / "server.properties").write_text(text, encoding="utf-8")
 
     def _format(self, jars: Path) -> None:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        cluster_id = new_id()
+        # A launcher may give the broker folders that we do not see.
+        is_ours = not self._launcher and "log.dirs" not in self._overrides
+        if is_ours and feature_levels(jars).is_file():
+            for broker, data in self.log_dirs.items():
+                write_storage(jars, data, cluster_id=cluster_id, broker=broker)
+            return
         formatting = {broker: self._start_format(jars, broker, cluster_id) for broker in self.ids}
         for broker, child in formatting.items():
             if child.wait(START_SECONDS) != 0:
                 raise InternalError(f"formatting {self.name} failed:\n{log_tail(self._folder(broker) / 'format.log')}")
+        if is_ours:
+            keep_feature_levels(jars, self.log_dirs[self.ids[0]])
 
     def _start_format(self, jars: Path, broker: int, cluster_id: str) -> Child:
         folder = self._folder(broker)
@@ -204,7 +214,7 @@ class LocalCluster:
     def _launch(self, broker: int) -> None:
         folder = self._folder(broker)
         log_option = log_settings(folder / "log4j2.properties", log_file=folder / "broker.log", level="info")
-        options = [*SHORT_LIFE, log_option, *archive_options(kafka_jars()), *self._jvm_options]
+        options = [*self._life, log_option, *archive_options(kafka_jars()), *self._jvm_options]
         arguments = [str(folder / "server.properties")]
         call = JavaCall(kafka_jars(), "kafka.Kafka", arguments, heap_mb=self._heap_mb, options=options)
         command, output = self._launcher + call.command(), folder / "stdout.log"

@@ -22,7 +22,13 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import OffsetMap
 from sparkmirror.pipeline import FlowLedger
 
-WORKER_POINTS = ("relay.before_produce", "relay.sent_no_ack", "relay.acked_no_receipt", "relay.receipt_no_ack")
+# Each is reached so often before a worker dies there. A receipt is written once a second, the others are passed per request.
+WORKER_POINTS = {
+    "relay.before_produce": 14,
+    "relay.sent_no_ack": 21,
+    "relay.acked_no_receipt": 28,
+    "relay.receipt_no_ack": 5,
+}
 DRIVER_POINTS = ("attempt.opened", "record.midway", "record.done")
 
 
@@ -122,7 +128,7 @@ class Points:
 
     def workers_die_one_after_the_other(self) -> None:
         markers = {name: self._folder / name for name in WORKER_POINTS}
-        faults = ",".join(f"{name}=kill@{7 * number}:{markers[name]}" for number, name in enumerate(WORKER_POINTS, 2))
+        faults = ",".join(f"{name}=kill@{times}:{markers[name]}" for name, times in WORKER_POINTS.items())
         with MirrorProcess(self._path, faults=faults) as mirror:
             for name, marker in markers.items():
                 wait_until(marker.exists, f"a worker dies at {name}: {mirror.output[-2000:]}", 120)

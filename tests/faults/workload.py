@@ -35,7 +35,7 @@ class Workload:
     """Self-describing records (partition, number) at a steady rate, until stopped."""
 
     def __init__(self, bootstrap: str, topic: str, *, partitions: int, per_second: int, timestamp_ms: int | None = None):
-        self._producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=2)
+        self._producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=10)
         self._topic, self._partitions, self._per_second, self._timestamp_ms = topic, partitions, per_second, timestamp_ms
         self._stop = threading.Event()
         self.sent = 0

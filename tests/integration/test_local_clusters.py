@@ -31,6 +31,7 @@ from sparkmirror.local import (
 )
 from sparkmirror.local.processes import SCRATCH_PREFIX
 from sparkmirror.local.reading import java_records as console_records
+from sparkmirror.local.tools import java_tool
 from sparkmirror.model import TopicPartition
 
 COPY_SECONDS_MAX = 300.0
@@ -240,6 +241,13 @@ def test_three_brokers_go_on_without_one_of_them(three_brokers: Callable[..., Lo
     found = java_records(cluster.bootstrap, "replicated")
     assert sorted(record.value or b"" for records in found.values() for record in records) == [b"a", b"b"]
     assert all((folder / "replicated-0").is_dir() for folder in cluster.log_dirs.values())
+
+
+def test_a_data_folder_is_one_that_kafkas_own_tool_calls_formatted(source_cluster: LocalCluster) -> None:
+    settings = source_cluster.log_dirs[1].parent / "server.properties"
+    found = java_tool("kafka.tools.StorageTool", ["info", "--config", str(settings)])  # a problem is a status of 1
+    assert f"Found log directory:\n  {source_cluster.log_dirs[1]}" in found
+    assert "node.id=1" in found and "cluster.id" in found
 
 
 def test_second_listener_advertises_the_port_of_the_door(own_cluster: Callable[..., LocalCluster]) -> None:
