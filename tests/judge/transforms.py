@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judge.java_gateway import java_map
+from judge.java_gateway import java_list, java_map
 from sparkmirror.config import ConnectTransform
 
 __all__ = ["JavaChain", "Plain"]
@@ -136,14 +136,14 @@ class JavaChain:
         given.put("timestamp", str(record.timestamp))
         given.put("key", record.key)
         given.put("value", record.value)
-        given.put("names", self._list([name for name, _ in record.headers]))
-        given.put("contents", self._list([content for _, content in record.headers]))
-        given.put("steps", self._list([self._step(transform) for transform in transforms]))
+        given.put("names", java_list(self._jvm, [name for name, _ in record.headers]))
+        given.put("contents", java_list(self._jvm, [content for _, content in record.headers]))
+        given.put("steps", java_list(self._jvm, [self._step(transform) for transform in transforms]))
         found = self._chain.apply(given)
         if found is None:
             return None
-        topic, partition, key, value, names, contents = found
-        headers = tuple((name, _bytes(content)) for name, content in zip(names, contents, strict=True))
+        topic, partition, key, value, names, contents = _items(found)
+        headers = tuple((name, _bytes(content)) for name, content in zip(_items(names), _items(contents), strict=True))
         return Plain(record.offset, topic, partition, record.timestamp, _bytes(key), _bytes(value), headers)
 
     def options(self, kind: str) -> dict[str, bool]:
@@ -159,11 +159,10 @@ class JavaChain:
             step.put("predicate.options", java_map(self._jvm, transform.predicate.options))
         return step
 
-    def _list(self, items: Sequence[Any]) -> Any:
-        made = self._jvm.java.util.ArrayList()
-        for item in items:
-            made.add(item)
-        return made
+
+def _items(found: Any) -> list[Any]:
+    """By index: an iterator ends by an exception of Java's, and where a Spark session is, PySpark looks at that for 20 ms."""
+    return [found.get(at) for at in range(found.size())]
 
 
 def _bytes(found: Any) -> bytes | None:
