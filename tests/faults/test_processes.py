@@ -62,7 +62,7 @@ def test_F05_one_signal_drains_and_a_second_ends_at_once(
     flow, path = staged(source_cluster, target_cluster, tmp_path, topic=topic_name("signals"))
     seconds = []
     held = tmp_path / "held"
-    with flow.load():
+    with flow.load(1000):
         for number in (signal.SIGTERM, signal.SIGINT):
             with MirrorProcess(path) as mirror:
                 flow.await_copying(1000, why=lambda mirror=mirror: mirror.output)
