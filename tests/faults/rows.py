@@ -222,7 +222,6 @@ ROWS = (
         "failover while copying, killed at every step, failback, run twice",
         "consumers on the target read each record behind their last commit once",
         "N",
-        not_run="there is no `failover` command yet; the procedure by hand is `tests/integration/test_zero_redelivery.py`",
     ),
     FaultRow(
         "F46",

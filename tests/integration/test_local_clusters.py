@@ -245,7 +245,7 @@ def test_three_brokers_go_on_without_one_of_them(three_brokers: Callable[..., Lo
 
 def test_a_data_folder_is_one_that_kafkas_own_tool_calls_formatted(source_cluster: LocalCluster) -> None:
     settings = source_cluster.log_dirs[1].parent / "server.properties"
-    found = java_tool("kafka.tools.StorageTool", ["info", "--config", str(settings)])  # a problem is a status of 1
+    found = java_tool("kafka.tools.StorageTool", ["info", "--config", str(settings)]).decode()  # else the status is 1
     assert f"Found log directory:\n  {source_cluster.log_dirs[1]}" in found
     assert "node.id=1" in found and "cluster.id" in found
 
