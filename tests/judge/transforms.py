@@ -161,7 +161,7 @@ class JavaChain:
 
 
 def _items(found: Any) -> list[Any]:
-    """By index: an iterator ends by an exception of Java's, and where there is a Spark session, it costs 20 ms to read that."""
+    """By index: an iterator ends by an exception of Java's, and beside a Spark session it costs 20 ms to read that."""
     return [found.get(at) for at in range(found.size())]
 
 
