@@ -151,13 +151,16 @@ def matrix(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> Matrix
     words = [word for key, text in conf.items() for word in ("--conf", f"{key}={text}")]
     seen = Sightings()
     file = write_settings(folder / "mm2.properties", *flows)
-    with live_mirror(file, "--once", "--metrics-file", str(metrics), *words) as mirror:
+    with live_mirror(file, "--metrics-file", str(metrics), *words) as mirror:
         process = psutil.Process(mirror.pid)
-        deadline = time.monotonic() + 240
-        while process.is_running() and process.status() != psutil.STATUS_ZOMBIE and time.monotonic() < deadline:
+
+        def is_all_seen() -> bool:
             seen.look(process, port, metrics)
-            time.sleep(0.5)
-        outcome = mirror.await_end(5)
+            copied = [name for name in RING if re.search(rf"record_count.*{name}-topic.* {RECORDS}\b", seen.metrics)]
+            return copied == list(RING) and bool(re.search(rf"record_count.*tls-bulk.* {BULK_RECORDS}\b", seen.metrics))
+
+        await_true(is_all_seen, 120, "figures of everything that is copied")
+        outcome = mirror.stop()
     written = "".join(path.read_text(errors="replace") for path in events.rglob("*") if path.is_file())
     copies = {name: [TopicPartition(f"{name}.{name}-topic", at) for at in range(2)] for name in RING}
     found = dumped(secured.target, [place for places in copies.values() for place in places])
