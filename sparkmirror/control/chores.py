@@ -22,7 +22,7 @@ INTERVAL_S_MIN = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Chore:
-    """`action` returns what it could not do, in sentences; `at_end`: once more when the flow has ended well.
+    """`action` returns what it could not do, in sentences; `at_end`: once more when its owner has ended the flow well.
 
     An interval below 0 means never. When what `watched` returns has changed, it is due at once.
     """
@@ -42,23 +42,19 @@ class Chores:
         self._chores = [chore for chore in chores if chore.interval_s >= 0]
         self._due = dict.fromkeys((chore.name for chore in self._chores), 0.0)
         self._seen: dict[str, object] = {}
-        self._has_run = False
 
     def run(self) -> None:
-        """Until the flow is over; what is due at the end is done once more if it had begun and ended well."""
+        """Until the flow is over. A flow that had nothing to copy may have been over before anything was done."""
         while not self._is_over():
             if self._status.state == "running":
                 self._run_due()
-            elif self._status.state == "standby":
-                self._has_run = False  # another process owns the flow now: nothing is left to be done at our end
             time.sleep(self._pause())
-        if self._has_run and self._status.state == "stopped":
+        if self._status.is_given_back:
             for chore in self._chores:
-                if chore.at_end:
+                if chore.at_end or chore.name not in self._seen:
                     self._do(chore)
 
     def _run_due(self) -> None:
-        self._has_run = True
         for chore in self._chores:
             seen = chore.watched()
             is_due = time.monotonic() >= self._due[chore.name] or seen != self._seen.get(chore.name)

@@ -439,4 +439,5 @@ class Conductor:
         self._recorder.flush()
         context.sign(released=True)
         context.ledger.close()
+        self.status.is_given_back = True
         self.status.state = "stopped"

@@ -79,6 +79,7 @@ class FlowStatus:
     chores: dict[str, str] = field(default_factory=dict)
     # When each checkpoint was written, and how long after its group's position was read; both in ms.
     checkpoints: dict[CheckpointKey, tuple[int, int]] = field(default_factory=dict)
+    is_given_back: bool = False  # this process was the owner to a good end
 
     @property
     def records(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -98,7 +99,7 @@ class Way:
     def plan(self, *more: str) -> list[str]:
         """What `translate` says, as Kafka's own tool takes it."""
         words = [SPARKMIRROR, "translate", str(self.path), "--group", self._group.name, "--format", "csv", *more]
-        return sorted(_output(words, self.path.parent / "translated"))
+        return sorted(_output(words, self.path.with_suffix(f".{time.monotonic_ns()}.csv")))
 
     def placed(self) -> list[str]:
         """Where Kafka's own tool sees the group on the target, in the same words."""

@@ -23,9 +23,9 @@ class Runner:
         self._thread = threading.Thread(target=Chores(self.status, chores, is_over=self._over.is_set).run)
         self._thread.start()
 
-    def end(self, state: str = "stopped") -> None:
+    def end(self, state: str = "stopped", *, as_owner: bool = True) -> None:
         """The flow ends."""
-        self.status.state = state
+        self.status.state, self.status.is_given_back = state, as_owner
         self._over.set()
         self._thread.join(5)
         assert not self._thread.is_alive()
@@ -90,19 +90,29 @@ def test_what_cannot_be_done_is_shown_until_it_can() -> None:
 
 @pytest.mark.parametrize(("state", "extra"), [("stopped", 1), ("failed", 0)])
 def test_a_good_end_is_the_last_occasion(state: str, extra: int) -> None:
-    calls, action = counting()
-    runner = Runner(Chore("last", 600, action, at_end=True))
-    await_calls(calls, 1)
-    runner.end(state)
-    assert len(calls) == 1 + extra
+    (calls, action), (others, other) = counting(), counting()
+    runner = Runner(Chore("last", 600, action, at_end=True), Chore("other", 600, other))
+    await_calls(others, 1)
+    runner.end(state, as_owner=state == "stopped")
+    assert (len(calls), len(others)) == (1 + extra, 1)
 
 
-def test_a_flow_that_never_ran_has_no_chores() -> None:
+def test_a_flow_that_was_never_owned_has_no_chores() -> None:
+    """One that waited for a cluster, or stood by, until it was told to stop."""
     calls, action = counting()
     runner = Runner(Chore("last", 0.1, action, at_end=True), state="waiting")
     time.sleep(0.3)
-    runner.end("stopped")
+    runner.end("stopped", as_owner=False)
     assert calls == []
+
+
+def test_a_flow_that_was_over_before_anybody_looked_has_all_its_chores_done_once() -> None:
+    """`run --once` with nothing left to copy: groups may have moved since, and configs."""
+    (calls, action), (others, other) = counting(), counting()
+    runner = Runner(Chore("last", 600, action, at_end=True), Chore("other", 600, other), state="recovering")
+    time.sleep(0.1)
+    runner.end()
+    assert (len(calls), len(others)) == (1, 1)
 
 
 def test_what_is_watched_makes_it_due_at_once() -> None:
