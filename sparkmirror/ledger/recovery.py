@@ -240,14 +240,16 @@ class _Walk:
         self.found.marker_last = False
         is_sequenced = self.base.sequenced_by == (batch.producer_id, batch.producer_epoch)
         if is_sequenced:
-            yield from self._pass_hole(self._hole(batch, gap))
+            hole = self._hole(batch, gap)
+            # Where a marker is gone too, it is not known which of the offsets was its.
+            yield from self._pass_hole(hole, batch.base_offset - gap if hole == gap else None)
         at = max(batch.base_offset, self.base.position.downstream)
         for record in read_records(batch):
             if record.offset >= at:
-                yield from self._pass_hole(record.offset - at)
+                yield from self._pass_hole(record.offset - at, at)
                 yield from self._pair(record)
                 at = record.offset + 1
-        yield from self._pass_hole(batch.last_offset + 1 - at)
+        yield from self._pass_hole(batch.last_offset + 1 - at, at)
         if is_sequenced:
             # Compaction may have taken records out of the batch; its offset range still tells how many it had (R14).
             after = batch.base_sequence + batch.last_offset - batch.base_offset + 1
@@ -293,14 +295,17 @@ class _Walk:
             )
         return hole
 
-    def _pass_hole(self, count: int) -> Generator[Ask, object, None]:
+    def _pass_hole(self, count: int, at: int | None) -> Generator[Ask, object, None]:
+        """Accounts for records that were copied and are gone since; `at` is the offset of the first, if it is known."""
         if self.base.source_compacts:
             self._may_skip += count
             return
-        for _ in range(count):
+        for number in range(count):
             pair = yield from self._source.next()
             if pair is None:
                 raise self._differs(f"{count} records are missing before {self._next_offset}, more than", None)
+            if at is not None:
+                extend_runs(self.found.runs, pair[0], at + number, 1)
         if count:
             self._move()
 

@@ -82,7 +82,7 @@ class Flow:
 
     def await_copying(self, more: int = 2000, seconds: float = 90.0, why: Callable[[], str] = str) -> None:
         """Waits until so many more records than now are proven, some in each partition."""
-        with self._copied() as copied:
+        with self.positions() as copied:
             before = copied()
 
             def is_moving() -> bool:
@@ -95,7 +95,7 @@ class Flow:
         """Waits until everything that the source holds now is proven copied; seconds that it took."""
         began = time.monotonic()
         ends: dict[TopicPartition, int] = {}
-        with self._copied() as copied:
+        with self.positions() as copied:
 
             def is_there() -> bool:
                 nonlocal ends
@@ -106,7 +106,7 @@ class Flow:
         return time.monotonic() - began
 
     @contextmanager
-    def _copied(self) -> Iterator[Callable[[], dict[TopicPartition, int]]]:
+    def positions(self) -> Iterator[Callable[[], dict[TopicPartition, int]]]:
         """Asks for the upstream offset up to which each partition is proven copied; what was last heard, in an outage."""
         with client_of_all(self.target) as client:
             ledger = FlowLedger(client, f"mm2-ledger.{self.alias}.internal")

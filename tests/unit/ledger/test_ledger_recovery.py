@@ -156,8 +156,13 @@ def test_L19_a_batch_that_reaches_over_the_position_is_not_where_it_was() -> Non
 def test_L18_records_that_the_targets_cleaner_took_are_counted_by_sequence() -> None:
     log = [a_batch(0, "a.c", 0), a_batch(5, "f", 5)]
     found = run(log, "abcdefg", target_compacts=True)
-    assert found.position == Position(6, 6, 6)
-    assert found.runs == [Run(0, 0, 1), Run(2, 2, 1), Run(5, 5, 1)]
+    # They were copied: each has its place in the map, as one has that the cleaner takes after its receipt.
+    assert (found.position, found.runs) == (Position(6, 6, 6), [Run(0, 0, 6)])
+
+
+def test_L18_where_a_marker_is_gone_with_them_nobody_knows_which_place_was_whose() -> None:
+    found = run([a_batch(0, "ab", 0), a_batch(5, "e", 4)], "abcdef", target_compacts=True)
+    assert (found.position, found.runs) == (Position(5, 6, 5), [Run(0, 0, 2), Run(4, 5, 1)])
 
 
 def test_a_hole_in_the_sequences_without_a_hole_in_the_offsets_was_never_written() -> None:
