@@ -23,7 +23,7 @@ install: $(STAMP)
 $(PACKAGES): pyproject.toml | check-python check-java
 	@test -x $(VENV)/bin/python || $$($(FIND_PYTHON)) -m venv $(VENV)
 	@echo "installing into $(VENV) (PySpark alone takes 490 MB: this can take minutes the first time)"
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@$(VENV)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --editable ".[dev]"
 	@touch $@
 
 $(STAMP): $(PACKAGES)
@@ -40,7 +40,7 @@ demo: install
 # brokers waits for them.
 test: $(PACKAGES)
 	@$(VENV)/bin/python -m sparkmirror.local >/dev/null & fetching=$$!; \
-	$(VENV)/bin/python -m sparkmirror.pipeline & preparing=$$!; \
+	$(VENV)/bin/python -m sparkmirror.pipeline --no-queries & preparing=$$!; \
 	$(VENV)/bin/python -m pytest -v -n 3 --dist loadfile --no-loadscope-reorder --tb=short --durations=10 $(PYTEST_ARGS); \
 	status=$$?; wait $$fetching && wait $$preparing && exit $$status
 
