@@ -40,7 +40,7 @@ demo: install
 # brokers waits for them.
 test: $(PACKAGES)
 	@$(VENV)/bin/python -m sparkmirror.local >/dev/null & fetching=$$!; \
-	$(VENV)/bin/python -m sparkmirror.pipeline --no-queries & preparing=$$!; \
+	$(VENV)/bin/python -m sparkmirror.pipeline & preparing=$$!; \
 	$(VENV)/bin/python -m pytest -v -n 3 --dist loadfile --no-loadscope-reorder --tb=short --durations=10 $(PYTEST_ARGS); \
 	status=$$?; wait $$fetching && wait $$preparing && exit $$status
 

@@ -1,13 +1,9 @@
-"""`python -m sparkmirror.pipeline [--no-queries]`: makes the archives of Spark's classes unless they are there.
-
-The one for transforms takes two thirds of the time; where few runs transform anything, it does not pay.
-"""
+"""`python -m sparkmirror.pipeline`: makes the archives of Spark's classes unless they are there."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -19,9 +15,9 @@ from sparkmirror.pipeline.spark import SparkSlots
 __all__: list[str] = []
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Both of them, as far as they are wanted and missing."""
-    for has_queries in (False,) if "--no-queries" in arguments else (False, True):
+def main() -> None:
+    """Both of them, as far as they are missing."""
+    for has_queries in (False, True):
         archive = class_archive(has_queries=has_queries)
         if archive is not None and not archive.is_file():
             what = "for transforms" if has_queries else "once"
@@ -47,4 +43,4 @@ def _make(archive: Path, *, has_queries: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
