@@ -138,18 +138,19 @@ class _Watch:
         live = max(first_load // 100, 30)
         self._trickle = threading.Thread(target=trickle, args=(bootstrap, live, size), daemon=True)
         self._ends: dict[TopicPartition, int] = {}
-        self._copying_since = 0.0
+        self._has_begun = False
         self.story = _Story()
 
     def is_enough(self, flows: Sequence[FlowStatus]) -> bool:
         [flow] = flows
-        if not self._copying_since:
-            if any(p.state == "copying" for p in flow.partitions.values()):
-                self._copying_since = time.monotonic()
-                self._trickle.start()
-            return False
+        if not self._has_begun:
+            self._has_begun = any(p.state == "copying" for p in flow.partitions.values())
+            if not self._has_begun:
+                return False
+            self._trickle.start()
         if not self.story.copied and flow.records >= self._first_load:
-            self.story.seconds = time.monotonic() - self._copying_since
+            # That a partition is copied is heard with its first receipt, when all of it may be there already.
+            self.story.seconds = time.monotonic() - min(p.taken_at for p in flow.partitions.values() if p.taken_at)
             self.story.copied, self.story.copied_bytes = flow.records, flow.record_bytes
         if self._trickle.is_alive():
             return False

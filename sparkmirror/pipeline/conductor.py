@@ -31,6 +31,7 @@ from sparkmirror.ledger import (
     Owner,
     Receipt,
     SlotBeat,
+    Started,
     State,
     lost_attempts,
 )
@@ -351,6 +352,8 @@ class Conductor:
                 self._slots.take(record)
             case Owner():
                 self._take_owner(record)
+            case Started() if self._is_current(record):
+                self.status.partitions[record.partition].taken_at = time.monotonic()
             case Receipt() if self._is_current(record):
                 self._take_receipt(record)
             case State() if self._is_current(record):
@@ -368,7 +371,7 @@ class Conductor:
         ):
             raise FlowOwnedByAnother(f"this flow was taken over by {record.name}; this process writes nothing more")
 
-    def _is_current(self, record: Receipt | State | Closed) -> bool:
+    def _is_current(self, record: Started | Receipt | State | Closed) -> bool:
         order = self._context.placed.get(record.partition)
         return order is not None and order.attempt == record.attempt
 

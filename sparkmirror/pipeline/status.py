@@ -57,6 +57,7 @@ class PartitionStatus:
     gap_offsets: int = 0
     newest_timestamp: int = -1  # of the newest records that were proven copied
     proven_ms: int = -1  # when this process read of it
+    taken_at: float = 0.0  # when a task took it to copy it, by this process's monotonic clock; 0 before
 
     @property
     def lag(self) -> int:
