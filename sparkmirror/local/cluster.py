@@ -29,7 +29,7 @@ __all__ = ["LocalCluster", "open_clusters"]
 START_SECONDS = 90.0  # two clusters start in 7 s on two idle cores and took 19 s on busy ones
 POLL_SECONDS = 0.1
 # Most clusters here live for minutes and carry little: without the second compiler and a collector of many threads a broker
-# starts with half of the CPU time and takes its first 60 MB with half of it. A bench asks for one as in production.
+# starts with six tenths of the CPU time, and takes its first 60 MB with half of it. A bench asks for one as in production.
 LASTING = ("-XX:+UseG1GC",)
 HEAP_MB = {1: 384, 3: 256}  # by number of brokers; enough for a million records of test data
 

@@ -16,7 +16,6 @@ import psutil
 from host import Hosted, host_suits, start_hosted
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
-from kafka.errors import TopicAlreadyExistsError
 
 from sparkmirror.clusters import PRODUCE_API, PRODUCE_BY_NAME, Address, connect, encode_produce, parse_produce
 from sparkmirror.local import LocalCluster
@@ -249,12 +248,11 @@ def move_log_start(cluster: LocalCluster, topic: str, partition: int, offset: in
 
 
 def recreate_topic(cluster: LocalCluster, topic: str, partitions: int = 1) -> None:
-    """Deletes a topic and creates another one of the same name; where a mirror that runs did that first, its own stays."""
+    """Deletes a topic and creates another one of the same name."""
     with admin_of(cluster) as admin:
         admin.delete_topics([topic])
         await_true(lambda: topic not in admin.list_topics(), what=f"{topic} is deleted")
-    with suppress(TopicAlreadyExistsError):
-        create_topics(cluster, {topic: (partitions, {})})
+    create_topics(cluster, {topic: (partitions, {})})
 
 
 # --- records ---------------------------------------------------------------------------------------------------
