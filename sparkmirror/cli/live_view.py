@@ -11,10 +11,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from sparkmirror.cli.standing import Meter, Rate, Trouble, counted_states, flow_state, troubles
+from sparkmirror.cli.standing import Meter, Rate
 from sparkmirror.cli.text import amount, duration, megabytes, printable
 from sparkmirror.model import FlowName
-from sparkmirror.pipeline import FlowStatus
+from sparkmirror.pipeline import FlowStatus, Trouble, counted_states, flow_state, troubles
 
 __all__ = ["LiveView", "flow_picture"]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sparkmirror.cli.standing import Meter, Rate, Trouble, counted_states, flow_state, troubles
+from sparkmirror.cli.standing import Meter, Rate
 from sparkmirror.cli.text import printable
 from sparkmirror.model import FlowName
-from sparkmirror.pipeline import FlowStatus, PartitionStatus
+from sparkmirror.pipeline import FlowStatus, PartitionStatus, Trouble, counted_states, flow_state, troubles
 
 __all__ = ["Line", "LogView", "changes", "summary"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from sparkmirror.metrics.names import CHECKPOINT_ATTRIBUTES, OWN, SOURCE_ATTRIBUTES, Metric
 from sparkmirror.metrics.windows import Spread, Window
 from sparkmirror.model import FlowName, TopicPartition
-from sparkmirror.pipeline import CheckpointKey, FlowStatus, PartitionStatus
+from sparkmirror.pipeline import CheckpointKey, FlowStatus, PartitionStatus, flow_state
 
 __all__ = ["MirrorMetrics"]
 
@@ -70,7 +70,7 @@ class MirrorMetrics:
         """Everything known now: partitions that are no longer copied are left out, their counters are kept."""
         for flow in self._flows:
             ends = (("source", flow.name.source), ("target", flow.name.target))
-            yield Metric(OWN_TYPE, "flow-running", ends, float(flow.state == "running"))
+            yield Metric(OWN_TYPE, "flow-running", ends, float(flow_state(flow) == "running"))
             yield from self._of_partitions(flow, ends, now)
             for key in sorted(flow.checkpoints):
                 tags = (*ends, ("group", key.group), ("topic", key.topic), ("partition", str(key.partition)))

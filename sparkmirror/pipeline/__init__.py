@@ -6,6 +6,7 @@ from sparkmirror.pipeline.flow_ledger import FlowLedger, ensure_compacted_topic
 from sparkmirror.pipeline.heap import FreedMemory, return_freed_memory
 from sparkmirror.pipeline.repositioning import Repositioning
 from sparkmirror.pipeline.spark import SparkSlots
+from sparkmirror.pipeline.standing import Trouble, counted_states, flow_state, troubles
 from sparkmirror.pipeline.status import CheckpointKey, Discovery, FlowStatus, MirroredTopic, PartitionStatus
 from sparkmirror.pipeline.strays import Strays
 
@@ -22,6 +23,10 @@ __all__ = [
     "Repositioning",
     "SparkSlots",
     "Strays",
+    "Trouble",
+    "counted_states",
     "ensure_compacted_topic",
+    "flow_state",
     "return_freed_memory",
+    "troubles",
 ]

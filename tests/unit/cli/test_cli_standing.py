@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from cli_builders import a_flow, a_partition
 
-from sparkmirror.cli.standing import Meter, Rate, counted_states, exit_status, flow_state, stop_lines, troubles
+from sparkmirror.cli.standing import Meter, Rate, exit_status, stop_lines
 from sparkmirror.errors import ClusterUnreachable, FlowOwnedByAnother, InternalError
+from sparkmirror.pipeline import counted_states, flow_state, troubles
 
 
 def test_rates_are_of_the_last_seconds_only() -> None:
@@ -58,6 +59,11 @@ def test_states_are_counted_worst_first() -> None:
 def test_a_flow_of_which_nothing_copies_is_not_called_running(states: list[str], shown: str) -> None:
     flow = a_flow(*(a_partition(number=at, state=state) for at, state in enumerate(states)))
     assert flow_state(flow) == shown
+
+
+def test_a_flow_whose_every_topic_stopped_is_not_called_running() -> None:
+    assert flow_state(a_flow(stopped_topics={"orders": "fewer partitions"})) == "stopped"
+    assert flow_state(a_flow(a_partition(), stopped_topics={"orders": "fewer partitions"})) == "running"
 
 
 def test_a_flow_that_failed_keeps_its_own_state() -> None:

@@ -72,9 +72,10 @@ def test_a_group_has_a_latency_of_its_own() -> None:
     assert [(dict(m.tags)["group"], m.value) for m in found] == [("g", 4), ("h", 8)]
 
 
-def test_a_flow_that_does_not_copy_is_not_told_as_running() -> None:
+@pytest.mark.parametrize("state", ["waiting", "running"])
+def test_a_flow_that_does_not_copy_is_not_told_as_running(state: str) -> None:
     metrics, status = MirrorMetrics(), flow(gap_offsets=7)
-    status.state, status.partitions[ORDERS].state = "waiting", "stopped"
+    status.state, status.partitions[ORDERS].state = state, "stopped"
     metrics.take([status], 0.0)
     found = figures(metrics, 0.0)
     own = {name.removeprefix("sparkmirror."): value for name, value in found.items() if name.startswith("sparkmirror.")}
