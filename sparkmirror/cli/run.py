@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Annotated, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Protocol, Self
 
 import typer
 from rich.console import Console
@@ -22,7 +22,20 @@ from sparkmirror.control import Mirror, RunOptions
 from sparkmirror.metrics import MetricsFile
 from sparkmirror.pipeline import FlowStatus, FreedMemory, return_freed_memory
 
-__all__ = ["PIPE_CLOSED", "MeasuredView", "RunView", "drive", "leave_nothing_to_write", "run", "settings_of", "view_for"]
+if TYPE_CHECKING:
+    from sparkmirror.rest import HttpDoor
+
+__all__ = [
+    "PIPE_CLOSED",
+    "RunView",
+    "WatchedView",
+    "Watcher",
+    "drive",
+    "leave_nothing_to_write",
+    "run",
+    "settings_of",
+    "view_for",
+]
 
 TICK_S = 0.1
 # Showing thousands of partitions takes milliseconds; so many times as long passes before they are shown again.
@@ -32,6 +45,10 @@ STOP_LINES_MAX = 50
 PIPE_CLOSED = 1  # what typer itself ends with when nobody reads
 
 METRICS_HELP = "Write figures for Prometheus to this file every 5 s, under MirrorMaker 2's names."
+LISTEN_HELP = "Answer over HTTP whether it copies and why not, and Prometheus; on loopback unless HOST is given."
+TOKEN_HELP = "A file with the token that callers must send (Authorization: Bearer …)."
+CERTIFICATE_HELP = "A PEM file with certificate and key: HTTPS instead of HTTP."
+OPEN_HELP = "Let everybody who reaches HOST read, without token or TLS."
 FILE_HELP = "MirrorMaker 2's properties file."
 CLUSTERS_HELP = "Only flows into these target clusters; repeat it, or name several after FILE as MirrorMaker 2 does."
 
@@ -62,6 +79,10 @@ def run(
     master: Annotated[str, typer.Option(help="Spark master.")] = "local[*]",
     conf: Annotated[list[str] | None, typer.Option(help="A Spark setting; may be repeated.", metavar="K=V")] = None,
     metrics_file: Annotated[str | None, typer.Option(help=METRICS_HELP, metavar="PATH")] = None,
+    listen: Annotated[str | None, typer.Option(help=LISTEN_HELP, metavar="[HOST:]PORT")] = None,
+    listen_token: Annotated[str | None, typer.Option(help=TOKEN_HELP, metavar="PATH")] = None,
+    listen_certificate: Annotated[str | None, typer.Option(help=CERTIFICATE_HELP, metavar="PATH")] = None,
+    listen_open: Annotated[bool, typer.Option("--listen-open", help=OPEN_HELP)] = False,
 ) -> None:
     """Copy every enabled flow of FILE.
 
@@ -76,32 +97,57 @@ def run(
     options = RunOptions(once, clusters, take_over, standby, master, settings_of(conf or []))
     return_freed_memory()
     mirror = Mirror(settings, options)
-    view = view_for(Console())
-    if metrics_file is not None:
-        view = MeasuredView(view, MetricsFile(metrics_file))
-    for warning in settings.warnings:
-        view.say("WARN", settings.path, warning)
-    with Signals() as signals:
-        status = drive(mirror, view, signals, once=once)
-        leave_nothing_to_write()
-        sys.exit(status)
+    with contextlib.ExitStack() as watching:
+        watchers: list[Watcher] = []
+        if metrics_file is not None:
+            watchers.append(watching.enter_context(MetricsFile(metrics_file)))
+        view: RunView = WatchedView(view_for(Console()), watchers)
+        for warning in settings.warnings:
+            view.say("WARN", settings.path, warning)
+        door = _door(listen, listen_token, listen_certificate, is_open=listen_open)
+        if door is not None:
+            watchers.append(watching.enter_context(door))
+            view.say("INFO", "-", f"answers at {door.url}: /health/ready, /flows, /metrics")
+        with Signals() as signals:
+            status = drive(mirror, view, signals, once=once)
+            leave_nothing_to_write()
+            sys.exit(status)
 
 
-class MeasuredView:
-    """A view whose looks are also written as figures."""
+def _door(listen: str | None, token: str | None, certificate: str | None, *, is_open: bool) -> HttpDoor | None:
+    if listen is None:
+        if token is not None or certificate is not None or is_open:
+            raise typer.BadParameter("expected it beside the other --listen options, found none", param_hint="--listen")
+        return None
+    from sparkmirror.rest import HttpDoor, address_of  # asyncio's 50 ms only for who wants them
 
-    def __init__(self, view: RunView, metrics: MetricsFile) -> None:
-        self._view, self._metrics = view, metrics
-        self._told = ""
+    return HttpDoor(address_of(listen, token_file=token, certificate=certificate, is_open=is_open))
+
+
+class Watcher(Protocol):
+    """Who is shown the flows beside the user."""
+
+    @property
+    def trouble(self) -> str:
+        """What could not be done, "" if nothing."""
+
+    def show(self, flows: Sequence[FlowStatus]) -> None:
+        """One look at the flows, called often."""
+
+
+class WatchedView:
+    """A view whose looks are also written as figures, or served."""
+
+    def __init__(self, view: RunView, watchers: Sequence[Watcher]) -> None:
+        self._view = view
+        self._watchers, self._told = watchers, dict[int, str]()
 
     def __enter__(self) -> Self:
-        self._metrics.__enter__()
         self._view.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
         self._view.__exit__(*error)
-        self._metrics.__exit__(*error)
 
     def say(self, level: str, about: str, text: str) -> None:
         """One line now."""
@@ -110,10 +156,11 @@ class MeasuredView:
     def show(self, flows: Sequence[FlowStatus], now: float) -> None:
         """How the flows stand, called often."""
         self._view.show(flows, now)
-        self._metrics.show(flows)
-        if self._metrics.trouble != self._told:
-            self._told = self._metrics.trouble
-            self._view.say("WARN", "-", self._told or "the figures are written again")
+        for at, watcher in enumerate(self._watchers):
+            watcher.show(flows)
+            if watcher.trouble != self._told.get(at, ""):
+                self._told[at] = watcher.trouble
+                self._view.say("WARN", "-", watcher.trouble or "the figures are written again")
 
     def end(self, flows: Sequence[FlowStatus]) -> None:
         """How the flows stood at last."""
@@ -183,9 +230,7 @@ def drive(
     return exit_status(flows, failures, once=once, interrupted=signals.asked) if is_piped else PIPE_CLOSED
 
 
-def _follow(
-    mirror: Mirror, view: RunView, signals: Signals, is_enough: Callable[[Sequence[FlowStatus]], bool]
-) -> bool:
+def _follow(mirror: Mirror, view: RunView, signals: Signals, is_enough: Callable[[Sequence[FlowStatus]], bool]) -> bool:
     """Shows the flows until they have ended; False if nobody reads what is shown any more, which ends them too."""
     is_draining = False
     try:

@@ -1,4 +1,4 @@
-"""How a flow stands: its state in one word, its partitions counted, its troubles worst first. Pure; every view shows this."""
+"""How a flow stands: its state in one word, its partitions counted, its troubles worst first. Pure; all views show it."""
 
 from __future__ import annotations
 

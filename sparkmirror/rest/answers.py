@@ -1,0 +1,128 @@
+"""The routes: from the last look at the flows to JSON and figures. Nothing in here waits for a cluster."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from urllib.parse import unquote
+
+from sparkmirror.metrics import MirrorMetrics, exposition
+from sparkmirror.pipeline import FlowStatus, PartitionStatus, counted_states, flow_state, troubles
+from sparkmirror.rest.messages import Answer, json_answer, refusal
+
+__all__ = ["LIVE", "FlowAnswers"]
+
+LIVE, READY, METRICS, FLOWS = "/health/live", "/health/ready", "/metrics", "/flows"
+PATHS = (LIVE, READY, METRICS, FLOWS, f"{FLOWS}/SOURCE->TARGET")
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+# The main loop looks ten times a second, rarer with thousands of partitions; one that has not for so long hangs (I7).
+LOOK_S_MAX = 30.0
+FIGURES_S = 1.0  # receipts come once a second: figures that are younger are the same figures
+TROUBLES_MAX = 50  # told in the list of flows; a flow's own page tells all
+
+_READY_STATES = frozenset({"running", "standby"})
+
+
+class FlowAnswers:
+    """What is known now. `show` is called by the main loop, `of` by the thread that serves."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._metrics = MirrorMetrics()
+        self._metering = threading.Lock()
+        self._flows: Sequence[FlowStatus] = ()
+        self._looked = clock()
+        self._figures = Answer(200, b"", PROMETHEUS)
+        self._figures_due = clock()
+
+    def show(self, flows: Sequence[FlowStatus]) -> None:
+        """One look at the flows, which nobody changes any more."""
+        now = self._clock()
+        with self._metering:
+            self._metrics.take(flows, now)
+        self._flows, self._looked = flows, now
+
+    def of(self, path: str) -> Answer:
+        """The answer to a GET of `path`."""
+        if path == LIVE:
+            return json_answer(200, {"status": "up"})
+        if path == READY:
+            return self._ready()
+        if path == METRICS:
+            return self._fresh_figures()
+        if path == FLOWS:
+            return json_answer(200, [_outline(flow) for flow in self._flows])
+        if path == "/":
+            return json_answer(200, {"paths": PATHS})
+        if path.startswith(f"{FLOWS}/"):
+            return self._one(unquote(path.removeprefix(f"{FLOWS}/")))
+        return refusal(404, f"expected one of {', '.join(PATHS)}, found another path")
+
+    def _ready(self) -> Answer:
+        """Whether every flow does what it is there for; a standby's task is to wait."""
+        silent_s = self._clock() - self._looked
+        flows = [_standing(flow) for flow in self._flows]
+        is_ready = bool(flows) and all(flow["state"] in _READY_STATES for flow in flows)
+        status = "ready" if is_ready else "not ready" if flows else "starting"
+        if silent_s > LOOK_S_MAX:
+            is_ready, status = False, f"hanging: nobody has looked at the flows for {silent_s:.0f} s"
+        return json_answer(200 if is_ready else 503, {"status": status, "flows": flows})
+
+    def _fresh_figures(self) -> Answer:
+        now = self._clock()
+        if now >= self._figures_due:
+            with self._metering:
+                text = exposition(self._metrics.metrics(now))
+            self._figures, self._figures_due = Answer(200, text.encode(), PROMETHEUS), now + FIGURES_S
+        return self._figures
+
+    def _one(self, name: str) -> Answer:
+        for flow in self._flows:
+            if str(flow.name) == name:
+                return json_answer(200, _whole(flow))
+        known = ", ".join(str(flow.name) for flow in self._flows) or "none yet"
+        return refusal(404, f"expected a flow of this process ({known}), found another name")
+
+
+def _standing(flow: FlowStatus) -> dict[str, object]:
+    return {"flow": str(flow.name), "state": flow_state(flow), "reason": flow.reason}
+
+
+def _outline(flow: FlowStatus) -> dict[str, object]:
+    found = troubles(flow)
+    return _standing(flow) | {
+        "records": flow.records,
+        "bytes": flow.record_bytes,
+        "lag": flow.lag,
+        "gaps": flow.gaps,
+        "partitions": dict(counted_states(flow)),
+        "chores": {chore: trouble for chore, trouble in flow.chores.items() if trouble},
+        "troubles": [{"what": t.what, "state": t.state, "code": t.code, "reason": t.reason, "lag": t.lag}
+                     for t in found[:TROUBLES_MAX]],
+        "troubles_left_out": max(len(found) - TROUBLES_MAX, 0),
+    }  # fmt: skip
+
+
+def _whole(flow: FlowStatus) -> dict[str, object]:
+    stopped = [{"topic": topic, "reason": reason} for topic, reason in sorted(flow.stopped_topics.items())]
+    partitions = [_partition(flow, status) for _, status in sorted(flow.partitions.items())]
+    return _outline(flow) | {"notes": flow.notes, "stopped_topics": stopped, "partition_list": partitions}
+
+
+def _partition(flow: FlowStatus, status: PartitionStatus) -> dict[str, object]:
+    topic = status.partition.topic
+    return {
+        "topic": topic,
+        "partition": status.partition.partition,
+        "remote_topic": flow.remotes.get(topic, topic),
+        "state": status.state,
+        "code": status.code,
+        "reason": status.reason,
+        "next_upstream_offset": status.next_upstream,
+        "source_end_offset": status.source_end if status.source_end >= 0 else None,
+        "lag": status.lag if status.source_end >= 0 else None,
+        "records": status.records,
+        "bytes": status.record_bytes,
+        "gap_offsets": status.gap_offsets,
+    }

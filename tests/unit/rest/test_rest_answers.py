@@ -1,0 +1,145 @@
+"""What each path tells of the flows."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.pipeline import FlowStatus, PartitionStatus
+from sparkmirror.rest.answers import FIGURES_S, LOOK_S_MAX, TROUBLES_MAX, FlowAnswers
+from sparkmirror.rest.rates import Rates
+
+ORDERS = TopicPartition("orders", 3)
+
+
+class Clock:
+    """Goes as it is told."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def a_flow(flow_state: str = "running", **fields: object) -> FlowStatus:
+    status = PartitionStatus(ORDERS, **({"state": "copying"} | fields))  # type: ignore[arg-type]
+    return FlowStatus(FlowName("A", "B"), flow_state, partitions={ORDERS: status}, remotes={"orders": "A.orders"})
+
+
+def told(answers: FlowAnswers, path: str) -> tuple[int, object]:
+    answer = answers.of(path)
+    return answer.status, json.loads(answer.body)
+
+
+def test_a_mirror_that_has_not_looked_yet_is_alive_and_not_ready() -> None:
+    answers = FlowAnswers()
+    assert told(answers, "/health/live") == (200, {"status": "up"})
+    assert told(answers, "/health/ready") == (503, {"status": "starting", "flows": []})
+    assert told(answers, "/flows") == (200, [])
+
+
+@pytest.mark.parametrize(
+    ("state", "partition_state", "status", "shown"),
+    [
+        ("running", "copying", 200, "running"),
+        ("standby", "closed", 200, "standby"),
+        ("running", "stopped", 503, "stopped"),
+        ("running", "waiting", 503, "waiting"),
+        ("waiting", "copying", 503, "waiting"),
+        ("failed", "copying", 503, "failed"),
+        ("stopping", "copying", 503, "stopping"),
+    ],
+)
+def test_ready_means_that_every_flow_copies_or_stands_by(state: str, partition_state: str, status: int, shown: str) -> None:
+    answers = FlowAnswers()
+    other = FlowStatus(FlowName("B", "A"), "running")
+    answers.show([a_flow(state, state=partition_state), other])
+    found, content = told(answers, "/health/ready")
+    assert (found, content["flows"][0]["state"], content["flows"][1]["state"]) == (status, shown, "running")  # type: ignore[index]
+    assert content["status"] == ("ready" if status == 200 else "not ready")  # type: ignore[index, call-overload]
+
+
+def test_a_main_loop_that_hangs_is_told() -> None:
+    clock = Clock()
+    answers = FlowAnswers(clock)
+    answers.show([a_flow()])
+    clock.now += LOOK_S_MAX
+    assert told(answers, "/health/ready")[0] == 200
+    clock.now += 1.0
+    status, content = told(answers, "/health/ready")
+    assert (status, content["status"]) == (503, "hanging: nobody has looked at the flows for 31 s")  # type: ignore[index, call-overload]
+
+
+def test_a_flow_tells_how_far_it_is_and_what_does_not_copy() -> None:
+    answers = FlowAnswers()
+    lost = {"state": "stopped", "code": "SOURCE_OFFSET_LOST", "reason": "10 to 20 are gone"}
+    flow = a_flow(**lost, next_upstream=10, source_end=25)
+    flow.chores = {"checkpoints": "", "acls": "no rights"}
+    flow.stopped_topics = {"bad": "fewer partitions"}
+    answers.show([flow])
+    [outline] = told(answers, "/flows")[1]  # type: ignore[misc]
+    assert outline["lag"] == 15
+    assert outline["partitions"] == {"stopped": 1}
+    assert outline["chores"] == {"acls": "no rights"}
+    assert [t["what"] for t in outline["troubles"]] == ["orders-3", "topic bad"]
+    status, whole = told(answers, "/flows/A-%3EB")
+    assert told(answers, "/flows/A->B") == (status, whole) and status == 200
+    [partition] = whole["partition_list"]  # type: ignore[index, call-overload]
+    assert (partition["remote_topic"], partition["code"], partition["lag"]) == ("A.orders", "SOURCE_OFFSET_LOST", 15)
+    assert whole["stopped_topics"] == [{"topic": "bad", "reason": "fewer partitions"}]  # type: ignore[index, call-overload]
+
+
+def test_what_is_not_known_is_null_and_not_zero() -> None:
+    answers = FlowAnswers()
+    answers.show([a_flow()])
+    [partition] = told(answers, "/flows/A->B")[1]["partition_list"]  # type: ignore[index, call-overload]
+    assert (partition["source_end_offset"], partition["lag"]) == (None, None)
+
+
+def test_thousands_of_troubles_are_cut_and_the_cut_is_told() -> None:
+    flow = a_flow()
+    flow.stopped_topics = {f"t{number}": "gone" for number in range(TROUBLES_MAX + 7)}
+    answers = FlowAnswers()
+    answers.show([flow])
+    [outline] = told(answers, "/flows")[1]  # type: ignore[misc]
+    assert (len(outline["troubles"]), outline["troubles_left_out"]) == (TROUBLES_MAX, 7)
+
+
+@pytest.mark.parametrize("path", ["/flow", "/flows/A->C", "/flows/../etc", "/flows/", "/metrics/", "//flows", "/health"])
+def test_another_path_is_not_found(path: str) -> None:
+    answers = FlowAnswers()
+    answers.show([a_flow()])
+    status, content = told(answers, path)
+    assert (status, content["error_code"]) == (404, 404)  # type: ignore[index, call-overload]
+
+
+def test_figures_are_made_once_a_second_however_often_they_are_asked_for() -> None:
+    clock = Clock()
+    answers = FlowAnswers(clock)
+    answers.show([a_flow(next_upstream=1, source_end=4)])
+    first = answers.of("/metrics")
+    assert b'sparkmirror_partition_lag{source="A",target="B",topic="A.orders",partition="3"} 3' in first.body
+    assert first.content_type == "text/plain; version=0.0.4; charset=utf-8"
+    answers.show([a_flow(next_upstream=2, source_end=4)])
+    assert answers.of("/metrics") is first
+    clock.now += FIGURES_S
+    assert b'partition="3"} 2' in answers.of("/metrics").body
+
+
+def test_a_bucket_empties_and_fills_again_for_each_caller() -> None:
+    rates = Rates(per_s=2.0, burst=3.0)
+    assert [rates.allows("a", 0.0) for _ in range(4)] == [True, True, True, False]
+    assert rates.allows("b", 0.0)
+    assert [rates.allows("a", 0.5) for _ in range(2)] == [True, False]
+    assert [rates.allows("a", 100.0) for _ in range(4)] == [True, True, True, False]
+
+
+def test_only_so_many_callers_are_remembered() -> None:
+    rates = Rates(per_s=1.0, burst=1.0, callers_max=2)
+    assert rates.allows("a", 0.0) and rates.allows("b", 0.0)
+    assert not rates.allows("a", 0.0)
+    assert rates.allows("c", 0.0)  # b was silent longest
+    assert not rates.allows("a", 0.0) and rates.allows("b", 0.0)
