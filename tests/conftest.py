@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import secrets
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -21,6 +22,7 @@ with warnings.catch_warnings():
     from judge.resident import close_resident
 
     from sparkmirror.local import LocalCluster, left_behind, open_clusters
+    from sparkmirror.local.processes import ScratchFolder
 
 # The files that take longest, longest first, after the many quick ones: so no process is left with one of them at the end,
 # and the brokers are fetched while the quick ones run.
@@ -92,11 +94,20 @@ def row(record_property: Callable[[str, object], None]) -> Iterator[Row]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def nothing_left_behind() -> Iterator[None]:
-    """Fails the session if a child process or a scratch folder is left at its very end."""
-    yield
-    close_resident()
-    close_host()
+def nothing_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Fails the session if a child process or a scratch folder is left at its very end.
+
+    Spark's JVMs that are killed leave folders: they do so in one that is removed, also if this process is killed itself.
+    """
+    tmp_path_factory.getbasetemp()  # stays where it is, for who looks why a test failed
+    scratch = ScratchFolder("tests")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(scratch.path))
+        patch.setattr(tempfile, "tempdir", None)
+        yield
+        close_resident()
+        close_host()
+    scratch.remove()
     assert left_behind() == []
 
 

@@ -197,7 +197,7 @@ _COMMON = [
     Key("forwarding.admin.class", CLASS, "org.apache.kafka.clients.admin.ForwardingAdmin",
         "who creates topics and changes configs", _CONN, differs="another class is refused"),
     Key("metric.reporters", LIST, "org.apache.kafka.common.metrics.JmxReporter", "Java metric reporters", _CONN,
-        ignored="figures are written by `run --metrics-file`"),
+        ignored="figures: `run --listen` and `--metrics-file`"),
     Key("config.providers", LIST, "", "names of config providers", _CONN,
         differs="Kafka's File, Directory and EnvVar providers; another class is refused"),
 ]  # fmt: skip

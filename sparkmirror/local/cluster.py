@@ -18,7 +18,7 @@ from sparkmirror.errors import ClusterUnreachable, InternalError
 from sparkmirror.local.broker_settings import BrokerPorts, Listener, broker_settings
 from sparkmirror.local.class_archive import archive_options
 from sparkmirror.local.jars import kafka_jars
-from sparkmirror.local.java import QUICK_START, JavaCall, log_settings, log_tail
+from sparkmirror.local.java import QUICK_START, JavaCall, log_settings, log_tail, scratch_option
 from sparkmirror.local.live_brokers import live_brokers
 from sparkmirror.local.ports import HOST, free_ports, is_listening
 from sparkmirror.local.processes import Child, ScratchFolder
@@ -214,7 +214,7 @@ class LocalCluster:
     def _launch(self, broker: int) -> None:
         folder = self._folder(broker)
         log_option = log_settings(folder / "log4j2.properties", log_file=folder / "broker.log", level="info")
-        options = [*self._life, log_option, *archive_options(kafka_jars()), *self._jvm_options]
+        options = [*self._life, log_option, scratch_option(folder), *archive_options(kafka_jars()), *self._jvm_options]
         arguments = [str(folder / "server.properties")]
         call = JavaCall(kafka_jars(), "kafka.Kafka", arguments, heap_mb=self._heap_mb, options=options)
         command, output = self._launcher + call.command(), folder / "stdout.log"

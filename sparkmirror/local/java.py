@@ -7,13 +7,14 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sparkmirror.errors import EnvironmentUnfit
 
-__all__ = ["QUICK_START", "JavaCall", "find_java", "log_settings", "log_tail"]
+__all__ = ["QUICK_START", "JavaCall", "find_java", "log_settings", "log_tail", "scratch_option"]
 
 JAVA_VERSION_MIN = 17  # Kafka 4 brokers (KIP-1013) and Spark 4 refuse anything older
 
@@ -68,6 +69,11 @@ def log_settings(settings: Path, *, log_file: Path | None, level: str) -> str:
     return f"-Dlog4j2.configurationFile={settings}"
 
 
+def scratch_option(folder: Path) -> str:
+    """The JVM option that names the folder for what it unpacks, which one that is killed leaves there."""
+    return f"-Djava.io.tmpdir={folder}"
+
+
 def log_tail(path: Path) -> str:
     """The last lines of a log, or nothing if there is none."""
     if not path.is_file():
@@ -91,4 +97,5 @@ class JavaCall:
         encoding = ["-Dfile.encoding=UTF-8", "-Dsun.stdout.encoding=UTF-8", "-Dstdout.encoding=UTF-8"]
         heap = [f"-Xms{min(self.heap_mb, 64)}m", f"-Xmx{self.heap_mb}m"]
         classpath = ["-cp", f"{self.jars}/*"]
-        return [find_java(), *heap, *encoding, *self.options, *classpath, self.main_class, *self.arguments]
+        scratch = scratch_option(Path(tempfile.gettempdir()))  # Java itself does not look at TMPDIR
+        return [find_java(), *heap, *encoding, scratch, *self.options, *classpath, self.main_class, *self.arguments]

@@ -10,7 +10,7 @@ from typing import Self
 
 from sparkmirror.errors import InternalError
 from sparkmirror.local.jars import kafka_jars
-from sparkmirror.local.java import JavaCall, log_settings, log_tail
+from sparkmirror.local.java import JavaCall, log_settings, log_tail, scratch_option
 from sparkmirror.local.processes import Child, ScratchFolder
 
 __all__ = ["MirrorMaker"]
@@ -76,7 +76,7 @@ class MirrorMaker:
             file = self._folder / "mm2.properties"
             file.write_text(self._properties, encoding="utf-8")
             log_option = log_settings(self._folder / "log4j2.properties", log_file=self.log_file, level=self._log_level)
-            options = [log_option, *self._jvm_options]
+            options = [log_option, scratch_option(self._folder), *self._jvm_options]
             call = JavaCall(self._jars or kafka_jars(), MAIN_CLASS, [str(file)], heap_mb=self._heap_mb, options=options)
             self._child = Child(f"MirrorMaker {self.name}", call.command(), log_file=self._folder / "stdout.log")
         except BaseException:

@@ -44,8 +44,6 @@ LOCAL_SETTINGS = {
     # only cost CPU at the start, and a heap of the usual size would grow for an hour before it was first swept.
     JVM_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms32m -Xmn16m -Xshare:auto",
     "spark.ui.enabled": "false",
-    # Nothing is stored there, but Spark makes the folder, else in the one that the command was given in.
-    "spark.sql.warehouse.dir": os.path.join(tempfile.gettempdir(), "sparkmirror-warehouse"),
     "spark.python.daemon.module": "sparkmirror.worker_daemon",
 }
 # Records that pass a transform pass the JVM too: it needs room for them, and after a million of them its optimising compiler
@@ -104,7 +102,10 @@ class SparkSlots:
             settings |= LOCAL_SETTINGS
             if self._lanes:
                 settings |= LANE_SETTINGS
-            settings[JVM_OPTIONS] += f" {self._jvm_option}"
+            scratch = tempfile.gettempdir()
+            settings[JVM_OPTIONS] += f' {self._jvm_option} "-Djava.io.tmpdir={scratch}"'  # Java itself ignores TMPDIR
+            # Nothing is stored there, but Spark makes the folder, else in the one that the command was given in.
+            settings["spark.sql.warehouse.dir"] = os.path.join(scratch, "sparkmirror-warehouse")
         if "spark.remote" in wanted or wanted.get("spark.api.mode", "classic") != "classic":
             raise EnvironmentUnfit(
                 "Spark Connect has no long tasks of our kind: sparkmirror needs classic mode",

@@ -19,6 +19,7 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 # The main loop looks ten times a second, rarer with thousands of partitions; one that has not for so long hangs (I7).
 LOOK_S_MAX = 30.0
 FIGURES_S = 1.0  # receipts come once a second: figures that are younger are the same figures
+SCHEMA = 1  # fields may be added under the same number
 TROUBLES_MAX = 50  # told in the list of flows; a flow's own page tells all
 
 _READY_STATES = frozenset({"running", "standby"})
@@ -52,7 +53,7 @@ class FlowAnswers:
         if path == METRICS:
             return self._fresh_figures()
         if path == FLOWS:
-            return json_answer(200, [_outline(flow) for flow in self._flows])
+            return json_answer(200, {"schema": SCHEMA, "flows": [_outline(flow) for flow in self._flows]})
         if path == "/":
             return json_answer(200, {"paths": PATHS})
         if path.startswith(f"{FLOWS}/"):
@@ -80,7 +81,7 @@ class FlowAnswers:
     def _one(self, name: str) -> Answer:
         for flow in self._flows:
             if str(flow.name) == name:
-                return json_answer(200, _whole(flow))
+                return json_answer(200, {"schema": SCHEMA} | _whole(flow))
         known = ", ".join(str(flow.name) for flow in self._flows) or "none yet"
         return refusal(404, f"expected a flow of this process ({known}), found another name")
 

@@ -17,6 +17,7 @@ from sparkmirror.config.values import ClusterSettings
 from sparkmirror.errors import ClusterError
 from sparkmirror.ledger import LedgerView
 from sparkmirror.local import LocalCluster
+from sparkmirror.local.java import scratch_option
 from sparkmirror.local.ports import HOST, free_ports, is_listening
 from sparkmirror.local.processes import Child, ScratchFolder
 from sparkmirror.model import TopicPartition
@@ -249,6 +250,7 @@ class StandaloneSpark:
     def _launch(self, main_class: str, arguments: list[str], name: str) -> Child:
         program = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
         environment = ["SPARK_LOCAL_IP=" + HOST, "SPARK_DAEMON_MEMORY=192m", "SPARK_LOCAL_DIRS=" + str(self._folder)]
+        environment.append(f"SPARK_DAEMON_JAVA_OPTS={scratch_option(self._folder)}")
         command = ["/usr/bin/env", *environment, program, main_class, *arguments]
         return Child(f"Spark {name}", command, log_file=self._folder / f"{name}.log")
 

@@ -65,7 +65,7 @@ def _line(row: FaultRow, marked: Collection[MarkedTest], results: Iterable[Resul
 
 def _ours(row: FaultRow, tests: Collection[MarkedTest], results: Sequence[Result]) -> str:
     if not tests:
-        return f"not run: {row.not_run or 'no test stages it yet'}"
+        return "not run: no test stages it yet"
     missing = len(tests) - len(results)
     parts = _bad(results)
     passed = [result for result in results if result.outcome == "passed"]

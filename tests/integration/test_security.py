@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 
@@ -50,6 +48,7 @@ from integration.secured import (
     secured_clusters,
     set_scram_password,
 )
+from integration.sightings import Sightings, page
 from judge import java_records
 
 from sparkmirror.clusters import (
@@ -95,37 +94,6 @@ class Matrix:
     events: str
 
 
-@dataclass
-class Sightings:
-    """What another process on this machine can look at while a mirror runs."""
-
-    arguments: set[str] = field(default_factory=set)
-    pages: dict[str, str] = field(default_factory=dict)
-    metrics: str = ""
-
-    def look(self, process: psutil.Process, spark_port: int, metrics: Path) -> None:
-        """Adds what there is now."""
-        with suppress(psutil.Error):  # it has just ended
-            for each in (process, *process.children(recursive=True)):
-                self.arguments |= {*each.cmdline(), *(f"{key}={text}" for key, text in each.environ().items())}
-        with suppress(OSError):
-            self.metrics = metrics.read_text()
-        api = f"http://127.0.0.1:{spark_port}/api/v1/applications"
-        with suppress(OSError, ValueError, LookupError):  # not up yet, or gone again
-            self.pages[api] = page(api)
-            own = f"{api}/{json.loads(self.pages[api])[0]['id']}"
-            pages = [f"{own}/{part}" for part in ("environment", "jobs", "stages", "stages?details=true", "allexecutors")]
-            pages += [f"http://127.0.0.1:{spark_port}/{part}/" for part in ("environment", "jobs", "stages", "executors")]
-            for address in pages:
-                self.pages[address] = page(address)
-
-
-def page(address: str) -> str:
-    """What a web server answers."""
-    with urllib.request.urlopen(address, timeout=5) as answer:
-        return str(answer.read(), errors="replace")
-
-
 @pytest.fixture(scope="module")
 def matrix(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> Matrix:
     folder = tmp_path_factory.mktemp("matrix")
@@ -142,7 +110,7 @@ def matrix(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> Matrix
     flows[RING.index("scram256")] |= from_provider(secured, folder / "passwords.properties")
     for key in ("max.partition.fetch.bytes", "fetch.max.bytes"):
         flows[RING.index("tls")][f"tls.consumer.{key}"] = str(BULK_FETCH_BYTES)
-    events, [port], metrics = folder / "events", free_ports(1), folder / "metrics.prom"
+    events, [port, own_port], metrics = folder / "events", free_ports(2), folder / "metrics.prom"
     events.mkdir()
     conf = {
         "spark.eventLog.enabled": "true", "spark.eventLog.compress": "false", "spark.eventLog.dir": f"file://{events}",
@@ -151,13 +119,14 @@ def matrix(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> Matrix
     words = [word for key, text in conf.items() for word in ("--conf", f"{key}={text}")]
     seen = Sightings()
     file = write_settings(folder / "mm2.properties", *flows)
-    with live_mirror(file, "--metrics-file", str(metrics), *words) as mirror:
+    with live_mirror(file, "--metrics-file", str(metrics), "--listen", str(own_port), *words) as mirror:
         process = psutil.Process(mirror.pid)
 
         def is_all_seen() -> bool:
-            seen.look(process, port, metrics)
+            seen.look(process, port, own_port, metrics)
             copied = [name for name in RING if re.search(rf"record_count.*{name}-topic.* {RECORDS}\b", seen.metrics)]
-            return copied == list(RING) and bool(re.search(rf"record_count.*tls-bulk.* {BULK_RECORDS}\b", seen.metrics))
+            is_bulk_copied = bool(re.search(rf"record_count.*tls-bulk.* {BULK_RECORDS}\b", seen.metrics))
+            return copied == list(RING) and is_bulk_copied and len(seen.answers) == 2 + len(RING)
 
         await_true(is_all_seen, 120, "figures of everything that is copied")
         outcome = mirror.stop()
@@ -196,7 +165,7 @@ def test_a_large_backlog_comes_through_tls(secured: Secured, matrix: Matrix) -> 
     assert "no answer for" not in matrix.outcome.output  # what is said of a lane that misses bytes
 
 
-def test_no_secret_is_seen_in_output_arguments_event_log_spark_ui_metrics_and_topics(
+def test_no_secret_is_seen_in_output_arguments_event_log_spark_ui_metrics_http_and_topics(
     secured: Secured, matrix: Matrix
 ) -> None:
     key = max(secured.files.mirror.read_text().splitlines(), key=len)
@@ -211,6 +180,7 @@ def test_no_secret_is_seen_in_output_arguments_event_log_spark_ui_metrics_and_to
         "event log": (matrix.events, "SparkListenerApplicationStart"),
         "Spark UI": ("\n".join(seen.pages.values()), "tls->tls-to slot 0"),
         "metrics": (seen.metrics, "record_count"),
+        "HTTP": ("\n".join(seen.answers.values()), '"remote_topic": "tls.tls-topic"'),
         "topics of the target": (stored.decode("latin-1"), "tls-topic"),
     }
     assert {name: word in text for name, (text, word) in places.items()} == dict.fromkeys(places, True)

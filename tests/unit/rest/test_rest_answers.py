@@ -38,7 +38,7 @@ def test_a_mirror_that_has_not_looked_yet_is_alive_and_not_ready() -> None:
     answers = FlowAnswers()
     assert told(answers, "/health/live") == (200, {"status": "up"})
     assert told(answers, "/health/ready") == (503, {"status": "starting", "flows": []})
-    assert told(answers, "/flows") == (200, [])
+    assert told(answers, "/flows") == (200, {"schema": 1, "flows": []})
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_flow_tells_how_far_it_is_and_what_does_not_copy() -> None:
     flow.chores = {"checkpoints": "", "acls": "no rights"}
     flow.stopped_topics = {"bad": "fewer partitions"}
     answers.show([flow])
-    [outline] = told(answers, "/flows")[1]  # type: ignore[misc]
+    [outline] = told(answers, "/flows")[1]["flows"]  # type: ignore[index, call-overload]
     assert outline["lag"] == 15
     assert outline["partitions"] == {"stopped": 1}
     assert outline["chores"] == {"acls": "no rights"}
@@ -104,7 +104,7 @@ def test_thousands_of_troubles_are_cut_and_the_cut_is_told() -> None:
     flow.stopped_topics = {f"t{number}": "gone" for number in range(TROUBLES_MAX + 7)}
     answers = FlowAnswers()
     answers.show([flow])
-    [outline] = told(answers, "/flows")[1]  # type: ignore[misc]
+    [outline] = told(answers, "/flows")[1]["flows"]  # type: ignore[index, call-overload]
     assert (len(outline["troubles"]), outline["troubles_left_out"]) == (TROUBLES_MAX, 7)
 
 
