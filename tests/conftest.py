@@ -20,8 +20,9 @@ with warnings.catch_warnings():
     warnings.filterwarnings("ignore", SCHEMA_WARNING, DeprecationWarning)
     from host import close_host
     from judge.resident import close_resident
+    from shared_clusters import ClusterHost, SharedCluster, two_shared_clusters
 
-    from sparkmirror.local import LocalCluster, left_behind, open_clusters
+    from sparkmirror.local import LocalCluster, left_behind
     from sparkmirror.local.processes import ScratchFolder
 
 # The files that take longest, longest first, after the many quick ones: so no process is left with one of them at the end,
@@ -40,6 +41,7 @@ SLOW_FILES = (
 # kafka-python, which writes and looks in tests with real brokers, leaves sockets behind when a broker is dead or frozen.
 # They are found when garbage is collected, in whatever test that happens.
 LEFT_SOCKET = "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+CLUSTER_HOST = pytest.StashKey["ClusterHost"]()
 SEED = os.environ.get("SPARKMIRROR_SEED") or secrets.token_hex(4)
 
 
@@ -58,6 +60,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "fault(id, ...): the rows of docs/faults.md that this test stages")
     config.addinivalue_line("markers", "fault_mm2(id, ...): the same, with MirrorMaker 2 in our place")
     config.addinivalue_line("filterwarnings", f"ignore:{SCHEMA_WARNING}:DeprecationWarning")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if getattr(session.config.option, "numprocesses", None) and not hasattr(session.config, "workerinput"):
+        session.config.stash[CLUSTER_HOST] = ClusterHost()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if CLUSTER_HOST in session.config.stash:
+        session.config.stash[CLUSTER_HOST].close()
+        assert left_behind() == []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -112,10 +125,10 @@ def nothing_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 
 @pytest.fixture(scope="session")
-def two_clusters() -> Iterator[tuple[LocalCluster, LocalCluster]]:
-    """Two clusters of one broker, opened together once for the whole session."""
-    with open_clusters(LocalCluster("source"), LocalCluster("target")) as (source, target):
-        yield source, target
+def two_clusters() -> Iterator[tuple[LocalCluster | SharedCluster, ...]]:
+    """Two clusters of one broker, opened together once for all processes of the session: other tests use them, too."""
+    with two_shared_clusters() as clusters:
+        yield clusters
 
 
 @pytest.fixture(scope="session")
