@@ -584,6 +584,7 @@ def main(words: list[str]) -> int:
     for seed in seeds:
         print(f"seed {seed} begins", file=sys.stderr, flush=True)
         folder = Path(tempfile.mkdtemp(prefix=f"chaos-seed-{seed}-"))
+        os.environ["TMPDIR"] = str(folder)  # where Spark's JVMs that are killed leave theirs
         try:
             verdict = run_seed(seed, folder, options.rate)
         except AssertionError as error:

@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import datetime
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -360,6 +361,7 @@ def main(words: list[str]) -> int:
     _check_disk(options.minutes, options.rate)
     soak = Soak(options.seed, options.minutes, options.rate, only=tuple(options.only), every=options.every)
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
+    os.environ["TMPDIR"] = str(folder)  # where Spark's JVMs that are killed leave theirs
     try:
         run(soak, folder, lambda text: print(text, flush=True))
     finally:

@@ -11,7 +11,7 @@ from integration.scenario import CONSOLE_CONSUMER, java_offsets
 from judge import java_records
 
 from faults.staging import Flow
-from faults.workload import SPARKMIRROR, MirrorProcess, Workload, run_once, wait_until
+from faults.workload import SPARKMIRROR, MirrorProcess, Workload, run_once, wait_until, write_properties
 from sparkmirror.local import LocalCluster, consumer_groups, create_topic
 from sparkmirror.local.processes import Child
 from sparkmirror.local.tools import java_tool
@@ -22,24 +22,12 @@ NO_ANSWER, NOT_COPIED = 2, "no flow of the file copies this topic"
 ROUNDS = 2  # over and back, and all of it again
 
 SETTINGS = """
-clusters = {home}, {away}
-{home}.bootstrap.servers = {home_servers}
-{away}.bootstrap.servers = {away_servers}
-{flow}.enabled = true
-{flow}.topics = {topic}
-{flow}.groups = {group}
-{flow}.sync.group.offsets.enabled = true
-{flow}.tasks.max = 1
-emit.heartbeats.enabled = false
-heartbeats.replication.enabled = false
+{{flow}}.groups = {group}
+{{flow}}.sync.group.offsets.enabled = true
+{{flow}}.tasks.max = 1
 emit.checkpoints.interval.seconds = 1
 sync.group.offsets.interval.seconds = 1
 refresh.groups.interval.seconds = 1
-replication.factor = 1
-offset-syncs.topic.replication.factor = 1
-checkpoints.topic.replication.factor = 1
-heartbeats.topic.replication.factor = 1
-offset.storage.replication.factor = 1
 """
 
 
@@ -133,16 +121,11 @@ def test_F45_over_and_back_with_kills_at_each_step_reads_every_record_once(
 ) -> None:
     topic, group = topic_name("apps"), Group(topic_name("app"))
     home, away = (topic_name(stem).replace("-", "") for stem in ("home", "away"))
-    words = {"home": home, "away": away, "topic": topic, "group": group.name}
-    words |= {"home_servers": source_cluster.bootstrap, "away_servers": target_cluster.bootstrap}
-    ways = []
-    for alias, flow_name, source, target in (
-        (home, f"{home}->{away}", source_cluster, target_cluster),
-        (away, f"{away}->{home}", target_cluster, source_cluster),
-    ):
+    at_home, at_away, ways = (home, source_cluster), (away, target_cluster), []
+    for (alias, source), (to, target) in ((at_home, at_away), (at_away, at_home)):
         create_topic(source.bootstrap, topic, partitions=PARTITIONS)
-        path = tmp_path / f"{alias}.properties"
-        path.write_text(SETTINGS.format(flow=flow_name, **words))
+        more = SETTINGS.format(group=group.name)
+        path = write_properties(tmp_path, source.bootstrap, target.bootstrap, alias=alias, to=to, topics=topic, more=more)
         ways.append(Way(Flow(source, target, alias=alias, topic=topic, partitions=PARTITIONS), path, group, alias))
     over, back = ways
     for number in range(ROUNDS):

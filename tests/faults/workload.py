@@ -149,18 +149,20 @@ def run_once(properties: Path, *arguments: str, seconds: float = 120.0) -> tuple
     return status, output.read_text()
 
 
-def write_properties(folder: Path, source: str, target: str, *, alias: str, topics: str, more: str = "") -> Path:
-    """A small but real mm2.properties."""
-    path = folder / f"{alias}.properties"
+def write_properties(
+    folder: Path, source: str, target: str, *, alias: str, topics: str, to: str = "target", more: str = ""
+) -> Path:
+    """A small but real mm2.properties with the flow `alias->to`; in `more`, `{flow}` is its name."""
+    path, flow = folder / f"{alias}.properties", f"{alias}->{to}"
     path.write_text(
         f"""
-clusters = {alias}, target
+clusters = {alias}, {to}
 {alias}.bootstrap.servers = {source}
-target.bootstrap.servers = {target}
-{alias}->target.enabled = true
-{alias}->target.topics = {topics}
-target->{alias}.emit.heartbeats.enabled = false
-{alias}->target.emit.heartbeats.enabled = false
+{to}.bootstrap.servers = {target}
+{flow}.enabled = true
+{flow}.topics = {topics}
+{to}->{alias}.emit.heartbeats.enabled = false
+{flow}.emit.heartbeats.enabled = false
 heartbeats.replication.enabled = false
 replication.factor = 1
 offset-syncs.topic.replication.factor = 1
@@ -169,7 +171,7 @@ heartbeats.topic.replication.factor = 1
 offset.storage.replication.factor = 1
 status.storage.replication.factor = 1
 config.storage.replication.factor = 1
-{more}
+{more.replace("{flow}", flow)}
 """
     )
     return path
