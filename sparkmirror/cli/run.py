@@ -40,6 +40,7 @@ __all__ = [
 TICK_S = 0.1
 # Showing thousands of partitions takes milliseconds; so many times as long passes before they are shown again.
 SHOW_COST = 40
+SHOW_S_MAX = 10.0
 DRAIN_S = 30.0  # flows give up draining after 10 s by themselves
 STOP_LINES_MAX = 50
 PIPE_CLOSED = 1  # what typer itself ends with when nobody reads
@@ -245,7 +246,7 @@ def _follow(mirror: Mirror, view: RunView, signals: Signals, is_enough: Callable
                     freed.look(0, began)
                 flows = mirror.statuses
                 view.show(flows, began)
-                due = began + SHOW_COST * (time.monotonic() - began)
+                due = began + min(SHOW_COST * (time.monotonic() - began), SHOW_S_MAX)
                 if not is_draining and (signals.asked or is_enough(flows)):
                     is_draining = True
                     mirror.stop()

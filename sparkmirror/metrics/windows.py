@@ -25,7 +25,7 @@ class _Sample:
 class Window:
     """What was noted in the newest samples."""
 
-    _samples: deque[_Sample] = field(default_factory=deque)
+    _samples: deque[_Sample] = field(default_factory=lambda: deque(maxlen=SAMPLES))
 
     def note(self, value: float, now: float) -> None:
         """One more value."""

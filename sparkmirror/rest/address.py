@@ -25,6 +25,7 @@ class Address:
     port: int
     token: Secret | None = None
     tls: ssl.SSLContext | None = None
+    is_open: bool = False  # everybody who reaches it may read
 
 
 def address_of(
@@ -42,7 +43,7 @@ def address_of(
             f"--listen {text}: others than this machine reach it: expected a token and TLS, found no {missing}",
             hint=f"give {missing}, listen at {LOOPBACK}:{port}, or add --listen-open to let everybody read",
         )
-    return Address(host, port, token, tls)
+    return Address(host, port, token, tls, is_open)
 
 
 def _split(text: str) -> tuple[str, int]:
@@ -57,8 +58,9 @@ def _split(text: str) -> tuple[str, int]:
 def _is_loopback(host: str) -> bool:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise ConfigError(f"--listen {host}: expected an address of this machine, found none: {error.strerror}",
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not a name"
+        raise ConfigError(f"--listen {host}: expected an address of this machine, found none: {why}",
                           hint="such as 127.0.0.1, or 0.0.0.0 for all of them") from None  # fmt: skip
     return all(ipaddress.ip_address(str(place[0]).partition("%")[0]).is_loopback for *_, place in found)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from urllib.parse import unquote
 
 from sparkmirror.metrics import MirrorMetrics, exposition
@@ -18,7 +19,8 @@ PATHS = (LIVE, READY, METRICS, FLOWS, f"{FLOWS}/SOURCE->TARGET")
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 # The main loop looks ten times a second, rarer with thousands of partitions; one that has not for so long hangs (I7).
 LOOK_S_MAX = 30.0
-FIGURES_S = 1.0  # receipts come once a second: figures that are younger are the same figures
+KEPT_S = 1.0  # receipts come once a second: answers that are younger are the same answers
+KEPT_TIMES = 10.0  # as long as it took to make it, an answer is kept so many times: they cost a tenth of a core at most
 SCHEMA = 1  # fields may be added under the same number
 TROUBLES_MAX = 50  # told in the list of flows; a flow's own page tells all
 
@@ -34,8 +36,7 @@ class FlowAnswers:
         self._metering = threading.Lock()
         self._flows: Sequence[FlowStatus] = ()
         self._looked = clock()
-        self._figures = Answer(200, b"", PROMETHEUS)
-        self._figures_due = clock()
+        self._kept: dict[str, tuple[float, Answer]] = {}
 
     def show(self, flows: Sequence[FlowStatus]) -> None:
         """One look at the flows, which nobody changes any more."""
@@ -51,14 +52,24 @@ class FlowAnswers:
         if path == READY:
             return self._ready()
         if path == METRICS:
-            return self._fresh_figures()
+            return self._keep(path, self._figures)
         if path == FLOWS:
-            return json_answer(200, {"schema": SCHEMA, "flows": [_outline(flow) for flow in self._flows]})
+            return self._keep(path, self._outlines)
         if path == "/":
             return json_answer(200, {"paths": PATHS})
         if path.startswith(f"{FLOWS}/"):
             return self._one(unquote(path.removeprefix(f"{FLOWS}/")))
         return refusal(404, f"expected one of {', '.join(PATHS)}, found another path")
+
+    def _keep(self, key: str, make: Callable[[], Answer]) -> Answer:
+        """An answer that takes long with thousands of partitions; there are as many as flows and two more."""
+        began = self._clock()
+        due, answer = self._kept.get(key, (began, None))
+        if answer is None or began >= due:
+            answer = make()
+            now = self._clock()
+            self._kept[key] = (now + max(KEPT_S, KEPT_TIMES * (now - began)), answer)
+        return answer
 
     def _ready(self) -> Answer:
         """Whether every flow does what it is there for; a standby's task is to wait."""
@@ -70,18 +81,18 @@ class FlowAnswers:
             is_ready, status = False, f"hanging: nobody has looked at the flows for {silent_s:.0f} s"
         return json_answer(200 if is_ready else 503, {"status": status, "flows": flows})
 
-    def _fresh_figures(self) -> Answer:
-        now = self._clock()
-        if now >= self._figures_due:
-            with self._metering:
-                text = exposition(self._metrics.metrics(now))
-            self._figures, self._figures_due = Answer(200, text.encode(), PROMETHEUS), now + FIGURES_S
-        return self._figures
+    def _figures(self) -> Answer:
+        with self._metering:  # which the main loop waits for
+            metrics = list(self._metrics.metrics(self._clock()))
+        return Answer(200, exposition(metrics).encode(), PROMETHEUS)
+
+    def _outlines(self) -> Answer:
+        return json_answer(200, {"schema": SCHEMA, "flows": [_outline(flow) for flow in self._flows]})
 
     def _one(self, name: str) -> Answer:
         for flow in self._flows:
             if str(flow.name) == name:
-                return json_answer(200, {"schema": SCHEMA} | _whole(flow))
+                return self._keep(f"{FLOWS}/{name}", partial(_whole, flow))
         known = ", ".join(str(flow.name) for flow in self._flows) or "none yet"
         return refusal(404, f"expected a flow of this process ({known}), found another name")
 
@@ -105,10 +116,11 @@ def _outline(flow: FlowStatus) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _whole(flow: FlowStatus) -> dict[str, object]:
+def _whole(flow: FlowStatus) -> Answer:
     stopped = [{"topic": topic, "reason": reason} for topic, reason in sorted(flow.stopped_topics.items())]
     partitions = [_partition(flow, status) for _, status in sorted(flow.partitions.items())]
-    return _outline(flow) | {"notes": flow.notes, "stopped_topics": stopped, "partition_list": partitions}
+    more = {"notes": flow.notes, "stopped_topics": stopped, "partition_list": partitions}
+    return json_answer(200, {"schema": SCHEMA} | _outline(flow) | more)
 
 
 def _partition(flow: FlowStatus, status: PartitionStatus) -> dict[str, object]:

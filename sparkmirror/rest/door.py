@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
 import socket
 import ssl
 import threading
@@ -13,11 +15,12 @@ from sparkmirror.errors import ConfigError
 from sparkmirror.pipeline import FlowStatus
 from sparkmirror.rest.address import Address
 from sparkmirror.rest.answers import FlowAnswers
-from sparkmirror.rest.connection import HEAD_S, Connection, House
+from sparkmirror.rest.connection import Connection, House
 
 __all__ = ["HttpDoor"]
 
 WAITING_MAX = 128  # callers that the kernel keeps until they are taken in
+CLEARING_TURNS = 4  # accepted, made, hung up, closed: a turn of the loop each
 
 
 class HttpDoor:
@@ -25,15 +28,10 @@ class HttpDoor:
 
     def __init__(self, address: Address) -> None:
         self._answers = FlowAnswers()
-        self._house = House(self._answers.of, address.token)
-        self._tls = address.tls
+        self._house = House(self._answers.of, address.token, address.tls, _names(address))
         self._socket = _bound(address)
-
-    @property
-    def url(self) -> str:
-        """Where it listens, with the port that was found if any was good."""
         host, port = self._socket.getsockname()[:2]
-        return f"{'https' if self._tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+        self.url = f"{'https' if address.tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
     @property
     def trouble(self) -> str:
@@ -41,8 +39,13 @@ class HttpDoor:
         return self._house.trouble
 
     def __enter__(self) -> Self:
+        # What a caller does to its connection is no news; what is ours comes to _note.
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._serve, args=(self._loop,), name="http", daemon=True)
+        self._loop.set_exception_handler(self._note)
+        starting = self._loop.create_server(lambda: Connection(self._house), sock=self._socket, backlog=WAITING_MAX)
+        self._server = self._loop.run_until_complete(starting)
+        self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
         self._thread.start()
         return self
 
@@ -54,29 +57,39 @@ class HttpDoor:
         """One look at the flows, called often."""
         self._answers.show(flows)
 
-    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
-        asyncio.set_event_loop(loop)
-        loop.set_exception_handler(self._note)
-        handshake_s = HEAD_S if self._tls is not None else None
-        starting = loop.create_server(
-            lambda: Connection(self._house),
-            sock=self._socket, ssl=self._tls, backlog=WAITING_MAX, ssl_handshake_timeout=handshake_s,
-        )  # fmt: skip
-        server = loop.run_until_complete(starting)
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
         try:
-            loop.run_forever()
+            self._loop.run_forever()
         finally:
-            server.close()
+            # Nobody more comes in; a server that closes while somebody does would forget his socket.
+            self._loop.remove_reader(self._socket)
+            self._loop.run_until_complete(self._clear())
+            self._server.close()
+            self._loop.close()
+
+    async def _clear(self) -> None:
+        """Hangs up on everybody, also on who is just coming in, and lets the transports give their sockets back."""
+        own = asyncio.current_task()
+        for _ in range(CLEARING_TURNS):
             for guest in list(self._house.guests):
                 guest.hang_up()
-            loop.run_until_complete(asyncio.sleep(0))  # so that the transports give their sockets back
-            loop.close()
+            await asyncio.gather(*(task for task in asyncio.all_tasks() if task is not own), return_exceptions=True)
+            await asyncio.sleep(0)
 
     def _note(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         """What asyncio could not tell anybody. A caller that goes away or speaks no TLS is no trouble of ours."""
         error = context.get("exception")
-        if not isinstance(error, ConnectionError | ssl.SSLError | TimeoutError):
+        is_gone = isinstance(error, OSError) and error.errno == errno.ENOTCONN
+        if not is_gone and not isinstance(error, ConnectionError | ssl.SSLError | TimeoutError):
             self._house.trouble = f"the HTTP server: {context.get('message')}: {error}"
+
+
+def _names(address: Address) -> frozenset[str] | None:
+    """What a request may call this machine; anything where a token is asked for, or everybody may read."""
+    if address.token is not None or address.is_open:
+        return None
+    return frozenset(name.lower() for name in ("localhost", socket.gethostname(), socket.getfqdn(), address.host))
 
 
 def _bound(address: Address) -> socket.socket:

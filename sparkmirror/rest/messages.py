@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from email.utils import formatdate
@@ -79,7 +80,8 @@ def _headers(lines: list[bytes]) -> dict[str, str]:
         name = found[1].decode("ascii").lower()
         if name in headers and name in _ONCE:
             raise RefusedRequest(400, f"expected one header {name}, found several")
-        headers[name] = found[2].decode("latin-1").strip(" \t")
+        value = found[2].decode("latin-1").strip(" \t")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
     if not headers.get("content-length", "0").isdecimal():
         raise RefusedRequest(400, "expected a number as Content-Length, found something else")
     return headers
@@ -87,7 +89,11 @@ def _headers(lines: list[bytes]) -> dict[str, str]:
 
 def json_answer(status: int, content: object, *headers: tuple[str, str]) -> Answer:
     """An answer for programs that a person can read, too."""
-    return Answer(status, orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE), headers=headers)
+    try:
+        body = orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # half a surrogate pair, in a name that came as bytes; the library writes it as an escape
+        body = json.dumps(content, indent=2).encode() + b"\n"
+    return Answer(status, body, headers=headers)
 
 
 def refusal(status: int, message: str, *headers: tuple[str, str]) -> Answer:

@@ -10,7 +10,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from sparkmirror.model import FlowName
 from sparkmirror.pipeline import FlowStatus
 from sparkmirror.rest import HttpDoor, address_of, connection
 from sparkmirror.rest.answers import FlowAnswers
-from sparkmirror.rest.connection import CONNECTIONS_MAX
+from sparkmirror.rest.connection import CONNECTIONS_OF_ONE_MAX
 from sparkmirror.rest.rates import BURST
 
 SECONDS_MAX = 10.0
@@ -191,28 +191,34 @@ def test_a_flood_on_a_connection_is_slowed_down(door: HttpDoor) -> None:
         assert time.monotonic() - began > 0.4  # 20 a second
 
 
-def test_more_connections_than_there_is_room_for_are_refused_and_the_others_stay(door: HttpDoor) -> None:
+def test_who_takes_more_connections_than_there_is_room_for_loses_those_that_were_silent_longest(door: HttpDoor) -> None:
     with ExitStack() as stack:
-        guests = [stack.enter_context(closing(called(door))) for _ in range(CONNECTIONS_MAX)]
-        for guest in guests:
+        guests = [stack.enter_context(closing(called(door))) for _ in range(CONNECTIONS_OF_ONE_MAX)]
+        for guest in [*guests, guests[0]]:
             guest.send(get("/health/live"))
             assert guest.answer()[0] == 200
         late = stack.enter_context(closing(called(door)))
-        assert late.answer()[0] == 503
-        assert late.is_hung_up_on()
-        guests.pop().close()
-        deadline = time.monotonic() + SECONDS_MAX
-        while asked_or_full(door) != 200:
-            assert time.monotonic() < deadline
+        late.send(get("/health/live"))
+        assert late.answer()[0] == 200
+        assert guests[1].is_hung_up_on()
+        for guest in (guests[0], *guests[2:]):
+            guest.send(get("/health/live"))
+            assert guest.answer()[0] == 200
 
 
-def asked_or_full(door: HttpDoor) -> int:
+@pytest.mark.parametrize("rest", [b"", b"GET /fl"])
+def test_who_goes_away_without_taking_his_answer_is_forgotten(
+    door: HttpDoor, rest: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "READ_S", 0.3)
+    monkeypatch.setattr(connection, "HEAD_S", 0.3)
+    monkeypatch.setattr(connection, "IDLE_S", 0.3)
+    door.show([FlowStatus(FlowName("A", "B"), "running", notes=["n" * 1000] * 8000)])
     with closing(called(door)) as caller:
-        try:
-            caller.send(get("/health/live"))
-            return caller.answer()[0]
-        except ConnectionError:
-            return 503
+        caller.send(get("/flows/A->B") + rest)
+        caller.socket.shutdown(socket.SHUT_WR)
+        await_true(lambda: bool(door._house.guests))
+        await_true(lambda: not door._house.guests)
 
 
 def test_who_does_not_read_what_he_asked_for_holds_nobody_up(door: HttpDoor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,6 +236,40 @@ def test_who_does_not_read_what_he_asked_for_holds_nobody_up(door: HttpDoor, mon
         patient.send(get("/flows/A->B") + get("/health/live"))
         assert len(patient.answer()[1]) > 20_000_000
         assert patient.answer()[0] == 200
+
+
+def test_a_request_behind_a_large_answer_is_answered_and_one_that_is_not_whole_is_refused(
+    door: HttpDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "HEAD_S", 1.0)
+    door.show([FlowStatus(FlowName("A", "B"), "running", notes=["n" * 1000] * 8000)])
+    with closing(called(door)) as caller:
+        caller.send(get("/flows/A->B") + get("/health/live", "Connection: close"))
+        assert [caller.answer()[0] for _ in range(2)] == [200, 200]
+        assert caller.is_hung_up_on()
+    with closing(called(door)) as caller:
+        caller.send(get("/flows/A->B") + b"GET /fl")
+        assert [caller.answer()[0] for _ in range(2)] == [200, 408]
+    assert door.trouble == ""
+
+
+def test_answers_that_nobody_takes_are_bounded(door: HttpDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "UNSENT_BYTES_MAX", 100_000)
+    door.show([FlowStatus(FlowName("A", "B"), "running", notes=["n" * 1000] * 20_000)])
+    with closing(called(door)) as greedy:
+        greedy.send(get("/flows/A->B"))
+        await_true(lambda: door._house.unsent_bytes > 100_000)
+        assert asked(door, get("/flows/A->B")) == 503
+        assert asked(door, get("/health/live")) == 200
+        assert len(greedy.answer()[1]) > 20_000_000
+    assert asked(door, get("/flows/A->B")) == 200
+
+
+def await_true(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_random_bytes_end_in_an_answer_or_a_closed_connection(door: HttpDoor, rng: random.Random) -> None:
@@ -281,8 +321,30 @@ def test_a_token_is_asked_for_over_tls(tmp_path: Path) -> None:
         with closing(Caller(port)) as plain:
             plain.send(get("/flows"))
             assert plain.is_hung_up_on()
-        assert status("/health/live") == 200
+        with ExitStack() as stack:  # who does not shake hands has no more room than others
+            silent = [stack.enter_context(closing(Caller(port))) for _ in range(2 * CONNECTIONS_OF_ONE_MAX)]
+            assert all(caller.is_hung_up_on() for caller in silent[: CONNECTIONS_OF_ONE_MAX - 1])
+            assert len(door._house.guests) <= CONNECTIONS_OF_ONE_MAX
+            assert status("/health/live") == 200
+        for _ in range(20):
+            assert status("/health/live") == 200
         assert door.trouble == ""
+
+
+def test_a_door_that_is_left_at_once_leaves_nothing() -> None:
+    for _ in range(5):
+        with HttpDoor(address_of("0")) as door, closing(called(door)):
+            pass
+    assert "http" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_callers_that_go_away_write_nothing_to_the_log(door: HttpDoor, capfd: pytest.CaptureFixture[str]) -> None:
+    for _ in range(5):
+        with closing(called(door)) as caller:
+            caller.send(get("/health/live") * 30)
+    await_true(lambda: not door._house.guests)
+    assert capfd.readouterr().err == ""
+    assert door.trouble == ""
 
 
 def test_nothing_stays_behind_a_closed_door() -> None:

@@ -96,6 +96,13 @@ def test_a_window_forgets_after_a_minute() -> None:
     assert all(map(math.isnan, spread.values(200.0)[1:]))
 
 
+def test_a_window_that_nobody_looks_at_does_not_grow() -> None:
+    window = Window()
+    for minute in range(100):
+        window.note(1.0, 60.0 * minute)
+    assert len(window._samples) == 2
+
+
 def test_names_that_hold_anything_stay_in_their_line() -> None:
     tags = (("group", 'a"b\\c\nd'),)
     text = exposition([Metric("MirrorCheckpointConnector", "checkpoint-latency-ms", tags, math.nan)])

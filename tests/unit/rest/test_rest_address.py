@@ -28,9 +28,10 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         address_of(text)
 
 
-def test_a_name_that_nobody_knows_is_refused() -> None:
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "a..b"])
+def test_a_name_that_nobody_knows_is_refused(host: str) -> None:
     with pytest.raises(ConfigError, match="expected an address of this machine"):
-        address_of("no.such.host.invalid:80")
+        address_of(f"{host}:80")
 
 
 def test_elsewhere_needs_a_token_and_tls_or_the_users_word(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.pipeline import FlowStatus, PartitionStatus
-from sparkmirror.rest.answers import FIGURES_S, LOOK_S_MAX, TROUBLES_MAX, FlowAnswers
+from sparkmirror.rest.answers import KEPT_S, LOOK_S_MAX, TROUBLES_MAX, FlowAnswers
 from sparkmirror.rest.rates import Rates
 
 ORDERS = TopicPartition("orders", 3)
@@ -22,6 +22,9 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+    def pass_by(self, seconds: float) -> None:
+        self.now += seconds
 
 
 def a_flow(flow_state: str = "running", **fields: object) -> FlowStatus:
@@ -125,8 +128,25 @@ def test_figures_are_made_once_a_second_however_often_they_are_asked_for() -> No
     assert first.content_type == "text/plain; version=0.0.4; charset=utf-8"
     answers.show([a_flow(next_upstream=2, source_end=4)])
     assert answers.of("/metrics") is first
-    clock.now += FIGURES_S
+    clock.now += KEPT_S
     assert b'partition="3"} 2' in answers.of("/metrics").body
+
+
+def test_an_answer_that_took_long_to_make_is_kept_for_longer() -> None:
+    clock = Clock()
+    answers = FlowAnswers(clock)
+    answers.show([a_flow()])
+    kept = answers._keep("x", lambda: (clock.pass_by(3.0), answers.of("/"))[1])  # type: ignore[func-returns-value]
+    clock.now += 29.0
+    assert answers._keep("x", lambda: answers.of("/")) is kept
+    clock.now += 1.0
+    assert answers._keep("x", lambda: answers.of("/")) is not kept
+
+
+def test_a_name_that_is_no_text_is_told_as_an_escape() -> None:
+    answers = FlowAnswers()
+    answers.show([a_flow(state="stopped", reason="group \udcff")])
+    assert b"group \\udcff" in answers.of("/flows").body
 
 
 def test_a_bucket_empties_and_fills_again_for_each_caller() -> None:

@@ -20,6 +20,7 @@ def head(*lines: str, first: str = "GET /flows?a=b HTTP/1.1", host: str | None =
 def test_a_head_is_read() -> None:
     request = read_head(head("X-Y:  z \t", "Connection: Keep-Alive, CLOSE"))
     assert (request.method, request.path, request.headers["x-y"], request.is_last) == ("GET", "/flows", "z", True)
+    assert read_head(head("Connection: close", "Connection: x")).is_last
     assert not read_head(head()).is_last
     assert read_head(head(first="GET / HTTP/1.0", host=None)).is_last
     assert not read_head(head("Connection: keep-alive", first="GET / HTTP/1.0", host=None)).is_last
