@@ -390,6 +390,10 @@ def test_sql_and_functions_change_rows(session: Any, source_cluster: LocalCluste
     ]  # fmt: skip
 
 
+def topics_of_tried(cluster: LocalCluster) -> set[str]:
+    return {name for name in topics_of(cluster) if any(word in name for word in ("tried", "rows-people", "french"))}
+
+
 def test_try_shows_before_and_after_and_writes_nothing(
     source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path
 ) -> None:
@@ -406,7 +410,7 @@ def test_try_shows_before_and_after_and_writes_nothing(
         "from records",
     }
     path = write_settings(tmp_path / "mm2.properties", settings)
-    before = topics_of(target_cluster)
+    before = topics_of_tried(target_cluster)
     program = str(Path(sys.executable).with_name("sparkmirror"))
     done = subprocess.run(
         [program, "try", str(path), "--topic", "rows-people"], capture_output=True, text=True, timeout=240,
@@ -417,7 +421,7 @@ def test_try_shows_before_and_after_and_writes_nothing(
     assert '{"name":"Ada","card":"***","country":"de"}' in done.stdout
     assert "3 records through pii, route: 1 changed, 1 left out, 1 sent elsewhere, 0 as they are" in done.stdout
     assert "french-0" in done.stdout and "Project" in done.stdout
-    assert topics_of(target_cluster) == before
+    assert topics_of_tried(target_cluster) == before
     refused = subprocess.run(
         [program, "try", str(path), "--topic", "other"], capture_output=True, text=True, timeout=240, check=False
     )
