@@ -49,11 +49,11 @@ demo: install
 test: $(PACKAGES)
 	@$(VENV)/bin/python -m sparkmirror.local >/dev/null & fetching=$$!; \
 	$(VENV)/bin/python -m sparkmirror.pipeline & preparing=$$!; \
-	$(VENV)/bin/python -m pytest -v -n 4 --dist loadfile --no-loadscope-reorder --tb=short --durations=10 $(PYTEST_ARGS); \
+	$(VENV)/bin/python -m pytest -v -n 3 --dist loadfile --no-loadscope-reorder --tb=short --durations=10 $(PYTEST_ARGS); \
 	status=$$?; wait $$fetching && wait $$preparing && exit $$status
 
 faults: jars
-	@$(VENV)/bin/python -m pytest -v -n 4 --dist loadfile --no-loadscope-reorder --tb=short --durations=10 \
+	@$(VENV)/bin/python -m pytest -v -n 3 --dist loadfile --no-loadscope-reorder --tb=short --durations=10 \
 		-m "fault and not nightly" $(PYTEST_ARGS)
 
 # In parts, too: PYTEST_ARGS="-k F12" runs one row, and the results of the others stay as they were.
