@@ -106,7 +106,7 @@ class Copying:
         """Stops the mirror, which has nothing to complain of; what it said."""
         assert self.mirror.interrupt() == 0, self.mirror.output
         said = self.mirror.output
-        assert not [word for word in ("CORRUPT", "Traceback", "ERROR") if word in said], said
+        assert not [word for word in ("CORRUPT", "Traceback", " ERROR ") if word in said], said
         assert not re.search(rf"{self.flow.topic}-\d+ stopped", said), said
         return said
 
