@@ -71,10 +71,10 @@ def recover(
         targets = [_target(order) for order in known]
         refused = fence(context.target, context.transactional_id, context.owned.producer, targets)
         for order in [order for order in known if _target(order) in refused]:
-            known.remove(order)
             records += _forbid(context, order, refused[_target(order)])
             if order.partition not in context.stopped:
                 left.add(order.partition)
+        known = [order for order in known if _target(order) not in refused]
         for record in context.ledger.read_new():  # what the dead wrote to the ledger in their last moment counts
             take(record)
     for order, (found, ready) in zip(known, _read_all(context, known, accepted), strict=True):
