@@ -23,10 +23,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def violations(source: str, place: str) -> list[str]:
     """What is untidy in a file of the product or of the bench."""
-    tree = ast.parse(source)
-    lines = len(source.splitlines())
-    found = [f"{place}: {lines} lines, more than {MODULE_LINES_MAX}"] if lines > MODULE_LINES_MAX else []
-    for node in ast.walk(tree):
+    found = []
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, Function):
             found += _long_function(node, place)
         elif isinstance(node, ast.ClassDef):
@@ -36,7 +34,9 @@ def violations(source: str, place: str) -> list[str]:
 
 def violations_anywhere(source: str, place: str) -> list[str]:
     """What is untidy in any Python file, tests too."""
-    found = [f"{place}: the name says nothing"] if Path(place).stem in NAMELESS_NAMES else []
+    lines = len(source.splitlines())
+    found = [f"{place}: {lines} lines, more than {MODULE_LINES_MAX}"] if lines > MODULE_LINES_MAX else []
+    found += [f"{place}: the name says nothing"] if Path(place).stem in NAMELESS_NAMES else []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ExceptHandler) and _catches_all(node.type) and _does_nothing(node.body):
             found.append(f"{place}:{node.lineno}: swallows every exception")

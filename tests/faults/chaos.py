@@ -17,7 +17,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -26,57 +25,24 @@ from pathlib import Path
 import psutil
 from integration.mirroring import log_ends
 from integration.scenario import client_of
-from judge import (
-    Digests,
-    compacted_violations,
-    compare,
-    group_violations,
-    java_digests,
-    map_violations,
-    named_send,
-    newest_violations,
-    refuted_sends,
-    send_violations,
-)
-from kafka import KafkaAdminClient
-from kafka.errors import KafkaError
 
-from faults.mixed import (
-    COMPACTED,
-    LANE_BITS,
-    MIXED,
-    PARTITIONS,
-    TRANSACTED,
-    MixedWorkload,
-    Outcome,
-    Sent,
-    key_of,
-    send_id,
-)
+from faults.judging import FLOWS, GROUPS, RUN, GroupWatch, judge
+from faults.mixed import MixedWorkload
 from faults.proxy import Api, Do, Fault, Proxy, is_data
 from faults.workload import MirrorProcess, run_once, wait_until
-from sparkmirror.local import LocalCluster, consumer_groups, open_clusters
+from sparkmirror.local import LocalCluster, open_clusters
 from sparkmirror.model import TopicPartition
-from sparkmirror.offsets import OffsetMap
 from sparkmirror.pipeline import FlowLedger
 
-__all__ = ["FAULTS", "FLOWS", "GROUPS", "Stage", "Verdict", "judge", "run_seed"]
+__all__ = ["FAULTS", "Stage", "Verdict", "keep", "run_seed", "settle"]
 
 DOCS = Path(__file__).parents[2] / "docs"
 STORE, PAGE = DOCS / "seeds.json", DOCS / "seeds.md"
-# What each flow reads, and how; both have the same two clusters.
-FLOWS = {
-    "plain": ("read_uncommitted", (MIXED, TRANSACTED, COMPACTED)),
-    "committed": ("read_committed", (TRANSACTED,)),
-}
-GROUPS = ("group-1", "group-2", "group-3")
-RUN = "run"
 FAULTS_MIN, FAULTS_MAX = 4, 6
 MEGABYTES_PER_S = 3.0
 START_SECONDS_MAX = 300.0  # 15 s on two idle cores; 80 s were seen with forty processes waiting for them
 COPIED_SECONDS_MAX = 600.0  # 60 s are promised on a machine of its own
 STRIKE_SECONDS_MAX = 20.0  # for the request that a fault waits for
-GROUP_WATCH_S = 1.0
 NO_CLUSTER = 2  # the status of a run that could not begin
 # Compacts at once; 384 MB are enough for one broker, but not with the page cache of a loaded machine beside it.
 BROKER = {"log.cleaner.backoff.ms": "1000"}
@@ -321,159 +287,6 @@ FAULTS: dict[str, Callable[[Stage], str]] = {
 }
 
 
-class GroupWatch:
-    """Looks at the groups on the target all the time: none may ever be set back."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap, self._stop = bootstrap, threading.Event()
-        self._seen: dict[tuple[str, str, int], int] = {}
-        self.violations: list[str] = []
-        self.looks = 0
-        self._thread = threading.Thread(target=self._run, name="group watch", daemon=True)
-
-    def __enter__(self) -> GroupWatch:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            with (
-                contextlib.suppress(KafkaError),  # the target is down now and then
-                contextlib.closing(KafkaAdminClient(bootstrap_servers=self._bootstrap)) as admin,
-            ):
-                while not self._stop.wait(GROUP_WATCH_S):
-                    for group in GROUPS:
-                        self.see(group, {(p.topic, p.partition): at.offset for p, at in _positions(admin, group).items()})
-                    self.looks += 1
-            self._stop.wait(GROUP_WATCH_S)
-
-    def see(self, group: str, offsets: dict[tuple[str, int], int]) -> None:
-        """One look at a group."""
-        for (topic, partition_number), offset in offsets.items():
-            before = self._seen.get((group, topic, partition_number), -1)
-            if offset < before:
-                self.violations.append(f"{group} was set back in {topic}-{partition_number}: {before} to {offset}")
-            self._seen[group, topic, partition_number] = offset
-
-
-def _positions(admin: KafkaAdminClient, group: str) -> dict:  # type: ignore[type-arg]  # of a library without types
-    return admin.list_group_offsets(group)[group]
-
-
-# --- judging ---------------------------------------------------------------------------------------------------
-
-
-def judge(stage: Stage, sent: Sent) -> tuple[list[str], int]:
-    """Everything that Java finds wrong, and how many records it read on the source."""
-    found: list[str] = []
-    records = 0
-    identify = named_send(RUN, send_id)
-    places = java_positions(stage.source), java_positions(stage.target)
-    logged: dict[str, Digests] = {}
-    for alias, (isolation, topics) in FLOWS.items():
-        with client_of(stage.target) as client:
-            ledger = FlowLedger(client, f"mm2-ledger.{alias}.internal").read_all()
-        for topic in topics:
-            source = java_digests(stage.source.bootstrap, topic, isolation, identify)
-            target = java_digests(stage.target.bootstrap, f"{alias}.{topic}", "read_uncommitted", identify)
-            records += sum(map(len, source.records.values()))
-            told = [f"source: {line}" for line in source.damaged] + [f"target: {line}" for line in target.damaged]
-            is_whole = isolation == "read_uncommitted"
-            wrong, refuted = _sends(topic, source, target, sent, None if is_whole else logged[topic])
-            told += wrong
-            if is_whole:
-                logged[topic] = source
-            if refuted:
-                stage.notes.append(f"{refuted} sends that kafka-python called committed are aborted in the source's own log")
-            for number in range(PARTITIONS[topic]):
-                offsets = OffsetMap(ledger.of(TopicPartition(topic, number)).runs())
-                told += _places(topic, number, source, target, offsets)
-            if topic != COMPACTED:
-                told += compare(source.records, target.records)
-                told += _groups(places, alias, topic, source, target)
-            found += [f"{alias}.{topic}: {line}" for line in told]
-    return found, records
-
-
-def _outcomes(topic: str, number: int, sent: Sent) -> dict[int, int]:
-    """What became of each send to a partition, as the workload knows it."""
-    return {
-        send_id(lane, sequence): outcome
-        for (lane, sent_topic, partition), codes in sent.outcomes.items()
-        if (sent_topic, partition) == (topic, number)
-        for sequence, outcome in enumerate(codes)
-    }
-
-
-def _sends(
-    topic: str, source: Digests, target: Digests, sent: Sent, logged: Digests | None
-) -> tuple[list[str], int]:
-    """The workload's ledger against both sides, partition by partition, and how many of its sends the source refutes.
-
-    `logged` is given where both sides were read as committed: it is then everything that the source's log holds.
-    """
-    found = []
-    refuted = 0
-    for number in range(PARTITIONS[topic]):
-        outcomes = _outcomes(topic, number, sent)
-        there, here = source.sends[number], target.sends[number]
-        if topic == COMPACTED:
-            told = newest_violations(outcomes, _key_of_send, {"source": there, "target": here})
-            told += compacted_violations(source.records[number], target.records[number])
-        else:
-            if logged is not None:
-                aborted = refuted_sends(outcomes, there, logged.sends[number])
-                outcomes |= dict.fromkeys(aborted, Outcome.ABORTED)
-                refuted += len(aborted)
-            told = send_violations(outcomes, there, here, committed_only=logged is not None)
-        found += [f"partition {number}: {line}" for line in told]
-    return found, refuted
-
-
-def _key_of_send(send: int) -> bytes:
-    return key_of(send & ((1 << LANE_BITS) - 1))
-
-
-def _places(topic: str, number: int, source: Digests, target: Digests, offsets: OffsetMap) -> list[str]:
-    """The map against both sides; in a compacted topic only of what survived on both."""
-    records, copies = source.records[number], target.records[number]
-    if topic == COMPACTED:
-        survived = {(copy.key, copy.value, copy.timestamp) for copy in copies}
-        records = [record for record in records if (record.key, record.value, record.timestamp) in survived]
-    return [f"partition {number}: {line}" for line in map_violations(records, copies, offsets.downstream)]
-
-
-Positions = dict[tuple[str, str], dict[int, int]]  # by group and topic
-
-
-def java_positions(cluster: LocalCluster) -> Positions:
-    """Where all groups are, as one call of `kafka-consumer-groups` shows it."""
-    found: Positions = {}
-    for line in consumer_groups(cluster.bootstrap, "--describe", "--offsets", "--all-groups").splitlines():
-        group, topic, partition, offset, *_ = [*line.split(), "", "", "", ""]
-        if partition.isdigit() and offset.isdigit():
-            found.setdefault((group, topic), {})[int(partition)] = int(offset)
-    return found
-
-
-def _groups(places: tuple[Positions, Positions], alias: str, topic: str, source: Digests, target: Digests) -> list[str]:
-    found = []
-    for group in GROUPS:
-        at_source, at_target = places[0].get((group, topic)), places[1].get((group, f"{alias}.{topic}"), {})
-        if not at_source or at_source.keys() != at_target.keys():
-            found.append(f"{group} is at {at_source} on the source and at {at_target} on the target")
-            continue
-        for number, place in at_source.items():
-            records, copies = source.records[number], target.records[number]
-            told = group_violations(records, copies, at_source=place, at_target=at_target[number])
-            found += [f"{group}, partition {number}, {place} to {at_target[number]}: {line}" for line in told]
-    return found
-
-
 def await_copied(stage: Stage, alias: str, topics: Sequence[str]) -> None:
     """Waits until a flow's ledger proves all that the source holds. Java judges; this only knows when."""
     ends = {TopicPartition(topic, at): end for topic in topics for at, end in log_ends(stage.source, topic).items()}
@@ -523,11 +336,12 @@ def run_seed(seed: int, folder: Path, megabytes_per_s: float = MEGABYTES_PER_S) 
                 assert workload.is_running, workload.output
             sent = workload.finish()
         verdict.recovered, verdict.violations = settle(stage)
-        found, verdict.records = judge(stage, sent)
-        verdict.violations += found
+        found = judge(stage.source, stage.target, sent)
+        verdict.records = found.records
+        verdict.violations += found.violations
         verdict.violations += watch.violations if watch.looks else ["nobody could look at the groups on the target"]
     verdict.violations += stage.violations
-    verdict.notes += stage.notes
+    verdict.notes += [*stage.notes, *found.notes]
     verdict.sends = sent.counted()
     verdict.seconds = time.monotonic() - began
     return verdict

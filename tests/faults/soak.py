@@ -29,7 +29,8 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import OffsetSpec
 from kafka.errors import KafkaError
 
-from faults.chaos import FAULTS, GROUPS, RUN, GroupWatch, Stage, judge, settle
+from faults.chaos import FAULTS, Stage, settle
+from faults.judging import GROUPS, RUN, GroupWatch, judge
 from faults.mixed import PARTITIONS, MixedWorkload
 
 __all__ = ["Sample", "Sampler", "Soak", "draw", "report", "slope_per_hour"]
@@ -184,10 +185,11 @@ def run(soak: Soak, folder: Path, say: Callable[[str], None]) -> None:
         soak.caught_up, soak.violations = settle(stage)
         say(f"caught up in {soak.caught_up:.1f} s; judging")
         began = time.monotonic()
-        found, soak.records = judge(stage, sent)
+        found = judge(stage.source, stage.target, sent)
         soak.judged = time.monotonic() - began
-        soak.violations += [*found, *watch.violations, *stage.violations]
-        soak.notes += [*stage.notes, f"{watch.looks} looks at the groups on the target", *sent.troubles[:5]]
+        soak.records = found.records
+        soak.violations += [*found.violations, *watch.violations, *stage.violations]
+        soak.notes += [*stage.notes, *found.notes, f"{watch.looks} looks at the groups on the target", *sent.troubles[:5]]
 
 
 def _harm(soak: Soak, stage: Stage, workload: MixedWorkload, say: Callable[[str], None]) -> None:

@@ -13,7 +13,8 @@ from integration.mirroring import await_true, log_ends
 from judge import JudgeRecord, compacted_violations, compare, java_digests, newest_violations, refuted_sends, send_violations
 from judge.digests import digest, gather, named_send
 
-from faults.chaos import GroupWatch, Verdict, keep
+from faults.chaos import Verdict, keep
+from faults.judging import GroupWatch
 from faults.mixed import (
     KEYS,
     LANES,

@@ -161,3 +161,55 @@ def told(mirror: LiveMirror) -> Iterator[None]:
         yield
     except AssertionError as error:
         raise AssertionError(f"{error}\n{mirror.output}") from error
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Rights of one row of the table that are taken away, and what must be told of it, by whom."""
+
+    alias: str
+    side: str
+    resource: str
+    name: str
+    operations: tuple[str, ...]
+    told: str
+
+    @property
+    def right(self) -> Right:
+        """The row."""
+        return right_of(self.side, self.resource, self.name)
+
+
+LOSSES = {
+    "READ source": Loss("calm", "source", "Topic", "TOPIC", ("Read",), "user reader needs Read on topic calm-guarded"),
+    "WRITE target": Loss("calm", "target", "Topic", "A.*", ("Write",), "user writer needs Write on topic calm.calm-guarded"),
+    "READ, WRITE, … target": Loss("calm", "target", "Topic", "A.*", ("Create", "Read", "Write", "Alter", "AlterConfigs"),
+                                  " on topic calm.calm-guarded"),
+    "DESCRIBE_CONFIGS source": Loss("full", "source", "Topic", "TOPIC", ("DescribeConfigs",),
+                                    "user watcher needs DescribeConfigs on topic full-guarded"),
+    "ALTER_CONFIGS target": Loss("full", "target", "Topic", "A.*", ("AlterConfigs",),
+                                 "user writer needs DescribeConfigs on topic full.full-guarded"),
+    "DESCRIBE group": Loss("full", "source", "Group", "GROUP", ("Describe",),
+                           "user watcher needs Describe on group full-group"),
+    "DESCRIBE group that is then not listed": Loss("calm", "source", "Group", "GROUP", ("Describe",),
+                                                   "user reader needs Describe on group calm-group"),
+    "READ group": Loss("calm", "target", "Group", "GROUP", ("Read",), "user writer needs Read on group calm-group"),
+    "READ lag group": Loss("full", "source", "Group", "connect-MirrorSourceConnector-B", ("Read",),
+                           "user watcher needs Read on group connect-MirrorSourceConnector-full-to"),
+    "DESCRIBE cluster": Loss("full", "source", "Cluster", "kafka-cluster", ("Describe",),
+                             "grant DESCRIBE on the cluster to user watcher"),
+    "WRITE syncs on the source": Loss("full", "source", "Topic", "mm2-offset-syncs.B.internal", ("Write",),
+                                      "user watcher needs Write on topic mm2-offset-syncs.full-to.internal"),
+    "READ syncs on the source": Loss("full", "source", "Topic", "mm2-offset-syncs.B.internal", ("Read",),
+                                     "user watcher needs Read on topic mm2-offset-syncs.full-to.internal"),
+    "WRITE syncs on the target": Loss("calm", "target", "Topic", "mm2-offset-syncs.A.internal", ("Write",),
+                                      "user writer needs Write on topic mm2-offset-syncs.calm.internal"),
+    "WRITE positions": Loss("calm", "target", "Topic", "mm2-offsets.A.internal", ("Write",),
+                            "user writer needs Write on topic mm2-offsets.calm.internal"),
+    "WRITE ledger": Loss("calm", "target", "Topic", "mm2-ledger.A.internal", ("Write",),
+                         "user writer needs Write on topic mm2-ledger.calm.internal"),
+    "READ ledger": Loss("calm", "target", "Topic", "mm2-ledger.A.internal", ("Read",),
+                        "user writer needs Read on topic mm2-ledger.calm.internal"),
+    "WRITE heartbeats": Loss("calm", "target", "Topic", "heartbeats", ("Write",),
+                             "user writer needs Write on topic heartbeats"),
+}  # fmt: skip

@@ -17,15 +17,24 @@ from pathlib import Path
 import psutil
 import pytest
 from conftest import Row
-from integration.authority import pkcs12, trust_store
-from integration.guarded import GROUP_AT, READERS, START_S, Guarded, guarded_mirror, names_of, remote_of, right_of, told
+from integration.guarded import (
+    GROUP_AT,
+    LOSSES,
+    READERS,
+    START_S,
+    Guarded,
+    guarded_mirror,
+    names_of,
+    remote_of,
+    right_of,
+    told,
+)
 from integration.mirroring import (
     TRACEBACK,
     LiveMirror,
     Outcome,
     await_true,
     create_topics,
-    flow_settings,
     live_mirror,
     log_ends,
     numbered,
@@ -36,12 +45,12 @@ from integration.mirroring import (
     topic_configs,
     write_settings,
 )
+from integration.mistakes import mistaken_flow, mistakes
 from integration.secured import (
     MECHANISMS,
     ODD,
     RING,
     SESSION_MS,
-    Right,
     Secured,
     client_of,
     dumped,
@@ -280,75 +289,6 @@ def test_a_certificate_that_is_replaced_is_used_by_the_next_connection(secured: 
 # --- mistakes --------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Mistake:
-    """Which listener, with which keys, and what must be said."""
-
-    listener: str
-    keys: dict[str, str]
-    words: tuple[str, ...]
-
-    def address(self, cluster: LocalCluster) -> str:
-        """Where that listener is on a cluster."""
-        return cluster.address_of(self.listener) if self.listener else cluster.bootstrap
-
-
-def mistakes(secured: Secured) -> dict[str, Mistake]:
-    files, tls = secured.files, secured.files.trust() | {"security.protocol": "SSL"}
-    outlived = files.authority.issue("outlived", from_day=-9, to_day=-2)
-    unborn = files.authority.issue("unborn", from_day=2, to_day=9)
-    jks = files.folder / "trusted.jks"
-    if not jks.exists():
-        trust_store(files.authority.file, jks, files.passwords["store"], "JKS")
-    keys, trusted = files.stores()
-    old = pkcs12(files.intruder, "old-password", "-certpbe", "PBE-SHA1-3DES", "-keypbe", "PBE-SHA1-3DES")
-    wrong = {"sasl.jaas.config": files.login("plain")["sasl.jaas.config"].replace("canary", "wrong")}
-    scram = files.scram("scram256", "SCRAM-SHA-256")
-    own = {"ssl.keystore.type": "PEM"}
-    down = {"sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token"}
-    p12 = {"ssl.truststore.type": "PKCS12", "ssl.truststore.location": str(trusted), "ssl.truststore.password": "wrong"}
-    return {
-        "wrongpassword": Mistake("PLAIN", files.login("plain") | wrong,
-                                 ("PLAIN login of user plain was refused", "check username and password")),
-        "wrongscram": Mistake("SCRAM256", scram | {"sasl.jaas.config": scram["sasl.jaas.config"].replace("canary", "x")},
-                              ("SCRAM-SHA-256 login of user scram256 was refused", "sasl.jaas.config")),
-        "expired": Mistake("OLD", tls, ("the broker's certificate expired on 20", "must replace it")),
-        "young": Mistake("YOUNG", tls, ("the broker's certificate is not valid before 20",)),
-        "otherhost": Mistake("ELSEWHERE", tls, ("is not for 127.0.0.1", "ssl.endpoint.identification.algorithm")),
-        "stranger": Mistake("STRANGER", tls, ("not signed by an authority that is trusted", str(files.authority.file))),
-        "nocertificate": Mistake("MTLS", tls, ("wants a client certificate", "ssl.keystore.location")),
-        "intruder": Mistake("MTLS", tls | own | {"ssl.keystore.location": str(files.intruder)},
-                            ("refused our certificate", str(files.intruder), "truststore")),
-        "outlived": Mistake("MTLS", tls | own | {"ssl.keystore.location": str(outlived)},
-                            ("our own certificate expired on 20", str(outlived))),
-        "unborn": Mistake("MTLS", tls | own | {"ssl.keystore.location": str(unborn)},
-                          ("our own certificate is not valid before 20", str(unborn))),
-        "tlstoplain": Mistake("", tls, ("does this listener speak TLS?",)),
-        "plaintotls": Mistake("TLS", {}, ("the listener speaks TLS", "security.protocol = SSL")),
-        "nologin": Mistake("PLAIN", tls, ("is the listener's security protocol the configured one?",)),
-        "needlesslogin": Mistake("", files.login("plain") | {"security.protocol": "SASL_PLAINTEXT"},
-                                 ("wants no SASL login", "security.protocol")),
-        "notoffered": Mistake("PLAIN", scram, ("SCRAM-SHA-256 is not offered, only PLAIN", "sasl.mechanism")),
-        "tokensdown": Mistake("OAUTH", files.token(secured.tokens) | down,
-                              ("token endpoint http://127.0.0.1:1/token cannot be asked", "check sasl.oauthbearer")),
-        "tokensrefused": Mistake(
-            "OAUTH", files.token(secured.tokens) | {"sasl.oauthbearer.client.credentials.client.secret": "wrong-secret"},
-            ("refused client oauth: status 401 (invalid_client)", "clientSecret")),
-        "jks": Mistake("TLS", {"security.protocol": "SSL", "ssl.truststore.location": str(jks)},
-                       (f"keytool -importkeystore -srckeystore {jks} -destkeystore", "-deststoretype PKCS12")),
-        "oldstore": Mistake("MTLS", tls | {"ssl.keystore.location": str(old), "ssl.keystore.password": "old-password"},
-                            ("RC2 or 3DES", f"keytool -importkeystore -srckeystore {old}")),
-        "storepassword": Mistake("TLS", {"security.protocol": "SSL"} | p12,
-                                 (str(trusted), "the password is wrong", "check ssl.truststore.password")),
-        "keypassword": Mistake("MTLS", tls | {"ssl.keystore.location": str(keys), "ssl.keystore.password": "wrong"},
-                               (str(keys), "the password is wrong")),
-        "missing": Mistake("TLS", {"security.protocol": "SSL", "ssl.truststore.location": "/no/such.p12"},
-                           ("ssl.truststore.location: /no/such.p12 cannot be read",)),
-        "kerberos": Mistake("PLAIN", files.trust() | {"security.protocol": "SASL_SSL"},
-                            ("GSSAPI", "pip install 'sparkmirror[kerberos]'")),
-    }  # fmt: skip
-
-
 def trouble_of(alias: str, address: str, keys: dict[str, str]) -> str:
     """What a client of ours says about a cluster, or nothing."""
     with closing(client_of(alias, address, keys)) as client:
@@ -358,16 +298,6 @@ def trouble_of(alias: str, address: str, keys: dict[str, str]) -> str:
             assert isinstance(error, BrokerRefused | ClusterUnreachable)
             return str(error)
     return ""
-
-
-def mistaken_flow(secured: Secured, alias: str, mistake: Mistake, *sides: str) -> dict[str, str]:
-    """A flow with a mistake on these sides."""
-    flow = flow_settings(secured.source, secured.target, alias=alias, topics="none")
-    for side, name, cluster in (("source", alias, secured.source), ("target", f"{alias}-to", secured.target)):
-        if side in sides:
-            flow[f"{name}.bootstrap.servers"] = mistake.address(cluster)
-            flow |= {f"{name}.{key}": text for key, text in mistake.keys.items()}
-    return flow
 
 
 @pytest.mark.fault("F37", "F38")
@@ -500,56 +430,6 @@ def test_the_rights_of_the_table_are_enough(secured: Secured, guarded: GuardedRu
         )
 
 
-@dataclass(frozen=True)
-class Loss:
-    """Rights of one row of the table that are taken away, and what must be told of it, by whom."""
-
-    alias: str
-    side: str
-    resource: str
-    name: str
-    operations: tuple[str, ...]
-    told: str
-
-    @property
-    def right(self) -> Right:
-        """The row."""
-        return right_of(self.side, self.resource, self.name)
-
-
-LOSSES = {
-    "READ source": Loss("calm", "source", "Topic", "TOPIC", ("Read",), "user reader needs Read on topic calm-guarded"),
-    "WRITE target": Loss("calm", "target", "Topic", "A.*", ("Write",), "user writer needs Write on topic calm.calm-guarded"),
-    "READ, WRITE, … target": Loss("calm", "target", "Topic", "A.*", ("Create", "Read", "Write", "Alter", "AlterConfigs"),
-                                  " on topic calm.calm-guarded"),
-    "DESCRIBE_CONFIGS source": Loss("full", "source", "Topic", "TOPIC", ("DescribeConfigs",),
-                                    "user watcher needs DescribeConfigs on topic full-guarded"),
-    "ALTER_CONFIGS target": Loss("full", "target", "Topic", "A.*", ("AlterConfigs",),
-                                 "user writer needs DescribeConfigs on topic full.full-guarded"),
-    "DESCRIBE group": Loss("full", "source", "Group", "GROUP", ("Describe",),
-                           "user watcher needs Describe on group full-group"),
-    "DESCRIBE group that is then not listed": Loss("calm", "source", "Group", "GROUP", ("Describe",),
-                                                   "user reader needs Describe on group calm-group"),
-    "READ group": Loss("calm", "target", "Group", "GROUP", ("Read",), "user writer needs Read on group calm-group"),
-    "READ lag group": Loss("full", "source", "Group", "connect-MirrorSourceConnector-B", ("Read",),
-                           "user watcher needs Read on group connect-MirrorSourceConnector-full-to"),
-    "DESCRIBE cluster": Loss("full", "source", "Cluster", "kafka-cluster", ("Describe",),
-                             "grant DESCRIBE on the cluster to user watcher"),
-    "WRITE syncs on the source": Loss("full", "source", "Topic", "mm2-offset-syncs.B.internal", ("Write",),
-                                      "user watcher needs Write on topic mm2-offset-syncs.full-to.internal"),
-    "READ syncs on the source": Loss("full", "source", "Topic", "mm2-offset-syncs.B.internal", ("Read",),
-                                     "user watcher needs Read on topic mm2-offset-syncs.full-to.internal"),
-    "WRITE syncs on the target": Loss("calm", "target", "Topic", "mm2-offset-syncs.A.internal", ("Write",),
-                                      "user writer needs Write on topic mm2-offset-syncs.calm.internal"),
-    "WRITE positions": Loss("calm", "target", "Topic", "mm2-offsets.A.internal", ("Write",),
-                            "user writer needs Write on topic mm2-offsets.calm.internal"),
-    "WRITE ledger": Loss("calm", "target", "Topic", "mm2-ledger.A.internal", ("Write",),
-                         "user writer needs Write on topic mm2-ledger.calm.internal"),
-    "READ ledger": Loss("calm", "target", "Topic", "mm2-ledger.A.internal", ("Read",),
-                        "user writer needs Read on topic mm2-ledger.calm.internal"),
-    "WRITE heartbeats": Loss("calm", "target", "Topic", "heartbeats", ("Write",),
-                             "user writer needs Write on topic heartbeats"),
-}  # fmt: skip
 EACH_PUSH = ("READ source", "WRITE target")
 
 
