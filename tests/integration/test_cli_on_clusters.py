@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -13,12 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-import pyspark
 import pytest
-from judge import java_records
 from kafka import KafkaAdminClient
 
-import sparkmirror
 from sparkmirror.local import LocalCluster, create_topic, perf_produce
 
 PROGRAM = str(Path(sys.executable).with_name("sparkmirror"))
@@ -178,30 +174,3 @@ def test_a_run_that_nobody_reads_drains_and_ends(copying: tuple[subprocess.Popen
     process.stdout.close()
     assert process.stderr.read() == ""
     assert process.wait(SECONDS_MAX) == 1
-
-
-def test_under_spark_submit_it_runs_in_the_jvm_that_was_started_and_keeps_its_settings(
-    two_clusters: tuple[LocalCluster, LocalCluster], topic_name: Callable[..., str], tmp_path: Path
-) -> None:
-    source, target = two_clusters
-    alias, topic, events = topic_name("submit"), topic_name("submitted"), tmp_path / "events"
-    create_topic(source.bootstrap, topic)
-    perf_produce(source.bootstrap, topic, records=100, record_bytes=10)
-    file = write_file(tmp_path / "mm2.properties", source.bootstrap, target.bootstrap, alias=alias, topics=topic)
-    events.mkdir()
-    submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
-    settings = ["enabled=true", "compress=false", f"dir=file://{events}"]
-    words = [word for setting in settings for word in ("--conf", f"spark.eventLog.{setting}")]
-    script = str(Path(sparkmirror.__file__).with_name("__main__.py"))
-    command = [submit, "--master", "local[3]", "--name", "nightly mirror", *words, script, "run", file, "--once"]
-    ended = subprocess.run(
-        command, env=os.environ | {"PYSPARK_DRIVER_PYTHON": sys.executable, "PYSPARK_PYTHON": sys.executable},
-        capture_output=True, text=True, check=False, timeout=SECONDS_MAX,
-    )  # fmt: skip
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    sent, copied = java_records(source.bootstrap, topic)[0], java_records(target.bootstrap, f"{alias}.{topic}")[0]
-    assert (len(copied), [record.value for record in copied]) == (100, [record.value for record in sent])
-    told = "".join(path.read_text() for path in events.rglob("*") if path.is_file())
-    assert '"App Name":"nightly mirror"' in told
-    assert '"spark.master":"local[3]"' in told
-    assert '"spark.speculation":"false"' in told
