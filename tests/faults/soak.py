@@ -250,7 +250,7 @@ def report(soak: Soak, commit: str, day: str) -> str:
     lags = [sample.lag for sample in soak.samples if sample.lag is not None]
     told = "\n".join(f"- {line}" for line in soak.violations) or ("**0 violations.**" if soak.records else "**Not judged.**")
     head = [
-        f"`make soak MINUTES={soak.minutes:g} SEED={soak.seed}` at commit {commit}, {day}, on two cores beside other work.",
+        f"`make soak MINUTES={soak.minutes:g} SEED={soak.seed}` at commit {commit}, {day}, on {os.cpu_count()} cores.",
         "",
         told,
         "",
