@@ -38,6 +38,8 @@ SCRATCH_BYTES = 64 << 10
 SEND_BUFFERS_MAX = 512
 # Bytes read in one turn of the loop, so that one fast lane does not starve the others.
 READ_BYTES_MAX = 8 << 20
+# No answer at all for this long while some is owed: the request timeout of the broker (30 s) and slack.
+SILENCE_S = 45.0
 
 WOULD_BLOCK = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
@@ -50,6 +52,7 @@ class Lane:
         self.sock = connection.sock
         self.sock.settimeout(0)
         self.heard_at = now
+        self.silence_s = SILENCE_S
         self.broken: str | None = None
         self._is_tls = isinstance(self.sock, ssl.SSLSocket)
         self._owed: deque[tuple[int, Reply, bool]] = deque()

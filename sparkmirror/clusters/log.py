@@ -33,6 +33,7 @@ READ_BYTES = 4 << 20
 SETTLE_PAUSE_S = 0.02
 APPEND_BATCH_BYTES = 512 << 10
 REQUEST_TIMEOUT_S = 30.0
+APPEND_TIMEOUT_S = 20.0  # what is appended here is small, and that nobody takes it must be told within 30 s
 FOLLOW_TIMEOUT_S = 10.0  # a follower's answer is small, and its reader must soon know that none comes
 THROTTLED = 89
 
@@ -217,7 +218,7 @@ def _append(client: ClusterClient, partition: TopicPartition, records: list[Reco
         frame, at = _at_leader(
             client,
             partition,
-            lambda c: c.exchange(PRODUCE_API, PRODUCE_BY_NAME, parts, timeout_s=REQUEST_TIMEOUT_S),
+            lambda c: c.exchange(PRODUCE_API, PRODUCE_BY_NAME, parts, timeout_s=APPEND_TIMEOUT_S),
             what,
             needs,
         )

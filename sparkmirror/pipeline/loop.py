@@ -25,8 +25,6 @@ from sparkmirror.errors import SparkmirrorError
 
 __all__ = ["Ask", "Dial", "Exchange", "Loop", "Procedure", "Sleep"]
 
-# No answer at all for this long while some is owed: the request timeout of the broker (30 s) and slack.
-SILENCE_S = 45.0
 DIAL_THREADS = 4
 
 
@@ -182,8 +180,8 @@ class Loop:
             if not lane.in_flight and self.now >= lane.connection.renew_at:
                 lane.broken = "the login is about to end"
                 self.drop(lane)
-            elif lane.in_flight and self.now - lane.heard_at > SILENCE_S:
-                lane.broken = f"no answer for {SILENCE_S:g} s"
+            elif lane.in_flight and self.now - lane.heard_at > lane.silence_s:
+                lane.broken = f"no answer for {lane.silence_s:g} s"
                 self.drop(lane)
 
     # --- turning -----------------------------------------------------------------------------------------------

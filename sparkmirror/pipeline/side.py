@@ -25,6 +25,10 @@ from sparkmirror.pipeline.loop import Ask, Dial, Loop, Procedure, Sleep
 __all__ = ["ClusterSide"]
 
 CONNECT_TIMEOUT_S = 10.0
+# Lanes whose requests a broker answers at once, or after half a second: one that hangs is left for another, so that the
+# driver hears of this slot before it takes it for dead (10 s after it can hear anything itself).
+SILENCE_S = {"control": 8.0, "ledger tail": 8.0}
+DISTRUST_S = 30.0
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.05, 2.0
 REFRESH_GAP_S = 0.1
 POLL_S = 0.01
@@ -44,6 +48,7 @@ class ClusterSide:
         self._lanes: dict[tuple[Address, str], Lane] = {}
         self._opening: set[tuple[Address, str]] = set()
         self._failures: dict[tuple[Address, str], tuple[int, float]] = {}
+        self._distrusted: dict[Address, float] = {}  # brokers that hung, and until when another one is asked first
         self._topics: set[str] = set()
         self._is_refreshing = False
         self._refreshed_at = -1e9
@@ -117,6 +122,7 @@ class ClusterSide:
                     key[0], alias=self.alias, security=self._settings.security, timeout_s=CONNECT_TIMEOUT_S
                 )
             )
+            lane.silence_s = SILENCE_S.get(key[1], lane.silence_s)
             self._lanes[key] = lane
             self._failures.pop(key, None)
             self.trouble = ""
@@ -128,6 +134,17 @@ class ClusterSide:
             self.refresh()
         finally:
             self._opening.discard(key)
+
+    def distrust(self, lane: Lane | None, *purposes: str) -> None:
+        """A lane was lost: its broker is asked last for a while, and nobody waits for what these other lanes of it owe."""
+        if lane is not None:
+            address = lane.connection.address
+            self._distrusted[address] = self._loop.now + DISTRUST_S
+            for purpose in ("control", *purposes):
+                other = self._lanes.get((address, purpose))
+                if other is not None:
+                    self._loop.drop(other)
+        self.refresh()
 
     def lane(self, partition: TopicPartition, purpose: str) -> Procedure:
         """Waits for a lane to the partition's leader."""
@@ -156,7 +173,9 @@ class ClusterSide:
         """A lane to any broker that answers; raises when none does."""
         known = list(self.view.brokers.values()) if self.view is not None else []
         failures = []
-        for address in dict.fromkeys([*known, *self._bootstrap]):
+        now = self._loop.now
+        addresses = dict.fromkeys([*known, *self._bootstrap])
+        for address in sorted(addresses, key=lambda a: self._distrusted.get(a, 0.0) > now):
             key = (address, purpose)
             lane = self._lanes.get(key)
             if lane is not None and self._loop.is_open(lane):

@@ -13,6 +13,7 @@ from sparkmirror.clusters import (
     PRODUCE_BY_NAME,
     FetchFrom,
     FetchLimits,
+    Lane,
     encode_fetch,
     encode_produce,
     parse_fetch,
@@ -27,6 +28,7 @@ from sparkmirror.wire import Record, build_batch, read_batches, read_records
 
 __all__ = ["SlotLedger"]
 
+TAIL, APPEND = "ledger tail", "ledger append"
 POLL_MS = 500
 READ_BYTES = 1 << 20
 RETRY_S = 0.1
@@ -39,6 +41,7 @@ class SlotLedger:
         self._side = side
         self._partition = TopicPartition(topic, 0)
         self._offset = offset
+        self._tail: Lane | None = None
         self.malformed = 0
 
     def follow(self, take: Callable[[list[LedgerRecord]], None]) -> Procedure:
@@ -47,14 +50,15 @@ class SlotLedger:
             try:
                 records = yield from self._poll()
             except ClusterError:
-                self._side.refresh()
+                # Its broker may hang: what is appended there would wait for as long as replicas may take.
+                self._side.distrust(self._tail, TAIL, APPEND)
                 yield Sleep(RETRY_S)
                 continue
             if records:
                 take(records)
 
     def _poll(self) -> Procedure:
-        lane = yield from self._side.lane(self._partition, "ledger tail")
+        lane = self._tail = yield from self._side.lane(self._partition, TAIL)
         limits = FetchLimits(POLL_MS, 1, READ_BYTES, READ_BYTES, 0)
         body = encode_fetch({self._partition.topic: [FetchFrom(0, self._offset)]}, limits)
         frame, at = yield Exchange(lane, FETCH_API, FETCH_BY_NAME, [body])
@@ -92,7 +96,7 @@ class SlotLedger:
         parts = encode_produce({self._partition.topic: [(0, build_batch(entries))]})
         while may_write():
             try:
-                lane = yield from self._side.lane(self._partition, "ledger append")
+                lane = yield from self._side.lane(self._partition, APPEND)
                 if not may_write():
                     return False
                 frame, at = yield Exchange(lane, PRODUCE_API, PRODUCE_BY_NAME, parts)

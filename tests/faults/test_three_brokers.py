@@ -102,6 +102,8 @@ def test_F16_too_few_replicas_make_the_copy_wait_and_double_nothing(
     create_topic(source_cluster.bootstrap, topic, partitions=2)
     flow, path = staged(source_cluster, target, tmp_path, topic=topic)
     create_placed(target, flow.remote, {0: [1, 2, 3], 1: [2, 1, 3]}, min_insync_replicas="3")
+    # The ledger is led by the broker that falls silent: nobody hears of anything until that was noticed.
+    create_placed(target, f"mm2-ledger.{flow.alias}.internal", {0: [3, 1, 2]}, cleanup_policy="compact")
     with flow.load() as load, MirrorProcess(path) as mirror:
         flow.await_copying(why=lambda: mirror.output)
         said = len(mirror.output)
