@@ -66,8 +66,13 @@ class ClusterSide:
         """A topic that nobody copies any more."""
         self._topics.discard(topic)
 
-    def refresh(self) -> None:
-        """Asks for metadata soon; calls in between are one."""
+    def refresh(self, lost: Lane | None = None, *purposes: str) -> None:
+        """Asks for metadata soon; calls in between are one.
+
+        The broker of a lane that was `lost` is asked last for a while, and nobody waits for its other lanes of these purposes.
+        """
+        if lost is not None:
+            self._distrust(lost.connection.address, purposes)
         if not self._is_refreshing:
             self._is_refreshing = True
             self._loop.spawn(self._refresh())
@@ -135,16 +140,12 @@ class ClusterSide:
         finally:
             self._opening.discard(key)
 
-    def distrust(self, lane: Lane | None, *purposes: str) -> None:
-        """A lane was lost: its broker is asked last for a while, and nobody waits for what these other lanes of it owe."""
-        if lane is not None:
-            address = lane.connection.address
-            self._distrusted[address] = self._loop.now + DISTRUST_S
-            for purpose in ("control", *purposes):
-                other = self._lanes.get((address, purpose))
-                if other is not None:
-                    self._loop.drop(other)
-        self.refresh()
+    def _distrust(self, address: Address, purposes: Iterable[str]) -> None:
+        self._distrusted[address] = self._loop.now + DISTRUST_S
+        for purpose in ("control", *purposes):
+            lane = self._lanes.get((address, purpose))
+            if lane is not None:
+                self._loop.drop(lane)
 
     def lane(self, partition: TopicPartition, purpose: str) -> Procedure:
         """Waits for a lane to the partition's leader."""

@@ -51,7 +51,7 @@ class SlotLedger:
                 records = yield from self._poll()
             except ClusterError:
                 # Its broker may hang: what is appended there would wait for as long as replicas may take.
-                self._side.distrust(self._tail, TAIL, APPEND)
+                self._side.refresh(self._tail, APPEND)
                 yield Sleep(RETRY_S)
                 continue
             if records:
