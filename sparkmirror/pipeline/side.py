@@ -69,7 +69,7 @@ class ClusterSide:
     def refresh(self, lost: Lane | None = None, *purposes: str) -> None:
         """Asks for metadata soon; calls in between are one.
 
-        The broker of a lane that was `lost` is asked last for a while, and nobody waits for its other lanes of these purposes.
+        The broker of a lane that was `lost` is asked last for a while; its other lanes of these purposes are not waited for.
         """
         if lost is not None:
             self._distrust(lost.connection.address, purposes)
