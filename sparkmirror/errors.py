@@ -156,9 +156,10 @@ class BrokerRefused(ClusterError):
 
     code = "BROKER_REFUSED"
 
-    def __init__(self, message: str, *, error_code: int, hint: str = "") -> None:
+    def __init__(self, message: str, *, error_code: int, hint: str = "", needs: str = "") -> None:
         super().__init__(message, hint=hint)
         self.error_code = error_code
+        self.needs = needs  # the right that is missing, as in "Read on topic orders"
 
 
 class BrokerTooOld(ClusterError):

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from sparkmirror.client.chains import is_remote, shortest_way, upstream_clusters
 from sparkmirror.client.properties import read_properties
-from sparkmirror.client.reading import KeptLog, S, start
 from sparkmirror.client.refusals import CheckpointsMissing, LedgerMissing
-from sparkmirror.client.standings import CheckpointStandings, LedgerStandings, RemotePosition
 from sparkmirror.clusters import ClusterClient
+from sparkmirror.groups import Basis
 from sparkmirror.model import TopicPartition
+from sparkmirror.state import CheckpointTable, FollowedTopic, LedgerTable, Table
 from sparkmirror.topology import ReplicationPolicy, ledger_topic
 
-__all__ = ["MirrorClient", "RemoteOffset", "translate_offsets"]
+__all__ = ["MirrorClient", "RemoteOffset", "RemotePosition", "remote_position", "translate_offsets"]
+
+T = TypeVar("T")
+A = TypeVar("A", bound=Table)
 
 TIMEOUT_S = 30.0
 
@@ -29,6 +33,19 @@ class RemoteOffset:
 
     offset: int
     metadata: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePosition:
+    """Where a reader of a source partition resumes: partition and next offset on the asked cluster, and why there.
+
+    `missing` is how many upstream offsets from its position on were never copied.
+    """
+
+    partition: TopicPartition
+    offset: int
+    basis: Basis
+    missing: int = 0
 
 
 class MirrorClient:
@@ -42,8 +59,8 @@ class MirrorClient:
     def __init__(self, properties: Mapping[str, str], *, policy: ReplicationPolicy | None = None) -> None:
         self._settings, self._policy = read_properties(properties, policy)
         self._client = ClusterClient(self._settings)
-        self._checkpoints: dict[str, KeptLog[CheckpointStandings]] = {}
-        self._ledgers: dict[str, KeptLog[LedgerStandings]] = {}
+        self._checkpoints: dict[str, FollowedTopic[CheckpointTable]] = {}
+        self._ledgers: dict[str, FollowedTopic[LedgerTable]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -65,8 +82,8 @@ class MirrorClient:
     @property
     def malformed_records(self) -> int:
         """How many records of the checkpoints and ledgers read so far were skipped because they are none."""
-        of_checkpoints = sum(log.standings.malformed for log in self._checkpoints.values())
-        return of_checkpoints + sum(log.standings.malformed for log in self._ledgers.values())
+        of_checkpoints = sum(topic.foreign.total for topic in self._checkpoints.values())
+        return of_checkpoints + sum(topic.foreign.total for topic in self._ledgers.values())
 
     # --- names -------------------------------------------------------------------------------------------------
 
@@ -106,9 +123,9 @@ class MirrorClient:
         """
         topic = self._policy.checkpoints_topic(source_alias)
         if topic not in self._checkpoints:
-            self._checkpoints[topic] = KeptLog(topic, CheckpointStandings, CheckpointsMissing)
-        standings = self._read_on(self._checkpoints[topic], timeout_s)
-        return {at: RemoteOffset(found.downstream_offset, found.metadata) for at, found in standings.of(group).items()}
+            self._checkpoints[topic] = FollowedTopic(topic, CheckpointTable, CheckpointsMissing)
+        last = self._read_on(self._checkpoints[topic], timeout_s).last
+        return {at: RemoteOffset(found.downstream_offset, found.metadata) for at, found in last.of(group).items()}
 
     def translate_exact(
         self, source_alias: str, positions: Mapping[TopicPartition, int], timeout_s: float = TIMEOUT_S
@@ -120,14 +137,14 @@ class MirrorClient:
         """
         topic = ledger_topic(source_alias)
         if topic not in self._ledgers:
-            self._ledgers[topic] = KeptLog(topic, LedgerStandings, LedgerMissing)
-        standings = self._read_on(self._ledgers[topic], timeout_s)
-        found = {partition: standings.position(partition, upstream) for partition, upstream in positions.items()}
+            self._ledgers[topic] = FollowedTopic(topic, LedgerTable, LedgerMissing)
+        ledger = self._read_on(self._ledgers[topic], timeout_s)
+        found = {partition: remote_position(ledger, partition, upstream) for partition, upstream in positions.items()}
         return {partition: position for partition, position in found.items() if position is not None}
 
-    def _read_on(self, log: KeptLog[S], timeout_s: float) -> S:
+    def _read_on(self, topic: FollowedTopic[A], timeout_s: float) -> A:
         client, deadline = self._client, time.monotonic() + timeout_s
-        reading = start(lambda: log.read_on(client, deadline))
+        reading = _start(lambda: topic.read_on(client, deadline))
         is_in_time = False
         try:
             is_in_time = bool(wait([reading], timeout_s).done)
@@ -136,13 +153,41 @@ class MirrorClient:
                 self._leave_to(reading)
         if is_in_time:
             return reading.result()
-        raise log.late(client.alias)
+        raise topic.late(client.alias)
 
-    def _leave_to(self, reading: Future[S]) -> None:
+    def _leave_to(self, reading: Future[A]) -> None:
         """A reader that is late may be at work for a while yet: it keeps client and logs, others are made."""
         reading.add_done_callback(lambda _, client=self._client: client.close())  # type: ignore[misc]  # a bound default
         self._client = ClusterClient(self._settings)
         self._checkpoints, self._ledgers = {}, {}
+
+
+def remote_position(ledger: LedgerTable, partition: TopicPartition, upstream: int) -> RemotePosition | None:
+    """Where a reader at this upstream position resumes; None if nothing was copied that would tell."""
+    history = ledger.history(partition)
+    newest = history.newest if history is not None else None
+    found = ledger.translate(partition, upstream) if newest is not None else None
+    if newest is None or found is None:
+        return None
+    remote = TopicPartition(newest.target_topic, partition.partition)
+    return RemotePosition(remote, found.downstream, found.basis, found.missing)
+
+
+def _start(action: Callable[[], T]) -> Future[T]:
+    """`action` on a thread of its own.
+
+    A silent broker holds a request for half a minute; whoever asked with a deadline does not wait for that.
+    """
+    answer: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            answer.set_result(action())
+        except BaseException as error:  # noqa: BLE001  border of a thread: whoever waits gets it
+            answer.set_exception(error)
+
+    threading.Thread(target=work, name="sparkmirror-client", daemon=True).start()
+    return answer
 
 
 def translate_offsets(

@@ -3,14 +3,14 @@
 ClusterError
 ├── CheckpointsMissing      the cluster has no topic of checkpoints of this source
 ├── LedgerMissing           the cluster has no ledger of this source
-└── DeadlineReached         the answer was not complete in time
+└── DeadlineReached         the answer was not complete in time (`state/following.py`)
 """
 
 from __future__ import annotations
 
 from sparkmirror.errors import ClusterError
 
-__all__ = ["CheckpointsMissing", "DeadlineReached", "LedgerMissing"]
+__all__ = ["CheckpointsMissing", "LedgerMissing"]
 
 
 class CheckpointsMissing(ClusterError):
@@ -35,9 +35,3 @@ class LedgerMissing(ClusterError):
             f"cluster {cluster}: topic {topic} does not exist, so sparkmirror never copied that source to it",
             hint="remote_consumer_offsets() answers from the checkpoints that MirrorMaker 2 writes too",
         )
-
-
-class DeadlineReached(ClusterError):
-    """The answer was not complete in time; a part of it is never returned."""
-
-    code, http_status = "DEADLINE_REACHED", 504

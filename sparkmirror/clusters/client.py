@@ -168,7 +168,8 @@ class ClusterClient:
     def check(self, code: int, what: str, needs: str = "") -> None:
         """Raises for any error code but 0; `needs` is the right that it takes, as in "Read on topic orders"."""
         if code:
-            raise _refused(f"cluster {self.alias}: {what}: {refusal(code, self.who, needs)}", code)
+            message = f"cluster {self.alias}: {what}: {refusal(code, self.who, needs)}"
+            raise BrokerRefused(message, error_code=code, needs=needs if is_right_missing(code) else "")
 
     def retry(self, action: Callable[[], T], *, timeout_s: float | None = None) -> T:
         """`action` until it succeeds, fails for good, or `timeout_s` has passed."""
@@ -190,10 +191,6 @@ class ClusterClient:
         for connection in list(self._connections.values()):
             connection.close()
         self._connections.clear()
-
-
-def _refused(message: str, code: int) -> BrokerRefused:
-    return BrokerRefused(message, error_code=code)
 
 
 def require_leader(client: ClusterClient, view: ClusterView, partition: TopicPartition) -> Leader:

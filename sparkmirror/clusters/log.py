@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,11 +32,14 @@ T = TypeVar("T")
 
 READ_BYTES = 4 << 20
 SETTLE_PAUSE_S = 0.02
+SETTLE_S_MAX = 60.0  # a follower that lags for longer has left the in-sync replicas
+IDLE_S = 10.0  # a log that should hold more and brings nothing for so long is not available
 APPEND_BATCH_BYTES = 512 << 10
 REQUEST_TIMEOUT_S = 30.0
 APPEND_TIMEOUT_S = 20.0  # what is appended here is small, and that nobody takes it must be told within 30 s
 FOLLOW_TIMEOUT_S = 10.0  # a follower's answer is small, and its reader must soon know that none comes
 THROTTLED = 89
+OFFSET_NOT_AVAILABLE = 78
 
 
 @dataclass(slots=True)
@@ -105,31 +109,38 @@ def read_raw(
 
 def read_to_end(client: ClusterClient, partition: TopicPartition, offset: int = 0) -> Iterator[Record]:
     """Every record from `offset` to the settled end: log end and high watermark equal under one leader epoch."""
+    deadline = time.monotonic() + SETTLE_S_MAX
     while True:
         high_watermark, log_end, _, log_start = partition_ends(client, partition)
         if high_watermark == log_end:
             break
+        if time.monotonic() > deadline:
+            client.check(OFFSET_NOT_AVAILABLE, f"{partition}: high watermark {high_watermark}, log end {log_end}")
         time.sleep(SETTLE_PAUSE_S)
-    at = max(offset, log_start)
-    while at < log_end:
-        read = read_raw(client, partition, at)
-        for batch in read.batches:
-            if not batch.is_control:
-                yield from (record for record in read_records(batch) if record.offset >= at)
-            at = batch.last_offset + 1
-        if not read.batches:
-            time.sleep(SETTLE_PAUSE_S)
+    for batch in read_range(
+        client, partition, max(offset, log_start), log_end, read_committed=False, is_whole=False
+    ):
+        yield from (record for record in read_records(batch) if record.offset >= offset)
 
 
 def read_range(
-    client: ClusterClient, partition: TopicPartition, start: int, end: int, *, read_committed: bool
+    client: ClusterClient,
+    partition: TopicPartition,
+    start: int,
+    end: int,
+    *,
+    read_committed: bool,
+    is_whole: bool = True,
+    deadline: float = math.inf,
 ) -> Iterator[BatchView]:
     """Batches of records with offsets from `start` up to `end`; no markers, and nothing aborted if `read_committed`.
 
-    The first and the last may hold records outside the range.
+    The first and the last may hold records outside the range. A log that is cut meanwhile raises SourceOffsetLost or
+    SourceTruncated; with `is_whole` false, what is left of it is read. Raises BrokerRefused if nothing comes for `IDLE_S`,
+    and ends early at `deadline`.
     """
-    at = start
-    while at < end:
+    at, idle_until = start, time.monotonic() + IDLE_S
+    while at < end and time.monotonic() < deadline:
         read = read_raw(client, partition, at, read_committed=read_committed)
         aborted = AbortedTransactions((read.aborted or []) if read_committed else [])
         for batch in read.batches:
@@ -139,14 +150,21 @@ def read_range(
             at = batch.last_offset + 1
             if not batch.is_control and not is_dropped:
                 yield batch
-        if not read.batches:
-            _require_within(client, partition, at)
-            time.sleep(SETTLE_PAUSE_S)
+        if read.batches:
+            idle_until = time.monotonic() + IDLE_S
+            continue
+        _, log_end, _, log_start = partition_ends(client, partition)
+        if is_whole:
+            _require_within(client, partition, at, log_start, log_end)
+        elif log_end < at:
+            return
+        at = max(at, log_start)
+        if time.monotonic() > idle_until:
+            client.check(OFFSET_NOT_AVAILABLE, f"{partition} at offset {at}")
+        time.sleep(SETTLE_PAUSE_S)
 
 
-def _require_within(client: ClusterClient, partition: TopicPartition, offset: int) -> None:
-    """Nothing came: raises if nothing can."""
-    _, log_end, _, log_start = partition_ends(client, partition)
+def _require_within(client: ClusterClient, partition: TopicPartition, offset: int, log_start: int, log_end: int) -> None:
     if offset < log_start:
         raise SourceOffsetLost(
             f"cluster {client.alias}: {partition}: offsets {offset} to {log_start - 1} are deleted, "

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sparkmirror.config.connect_transforms import ConnectTransform
 from sparkmirror.config.keys import SIMPLE_HEADER_CONVERTER
 from sparkmirror.config.transforms import TransformSettings
-from sparkmirror.model import FlowName
+from sparkmirror.model import FlowName, Side
 
 __all__ = ["ClusterSettings", "FlowSettings", "Settings"]
 
@@ -122,6 +122,21 @@ class FlowSettings:
     offset_flush_timeout_ms: int
     exactly_once_source_support: str
     task_shutdown_graceful_timeout_ms: int
+
+    @property
+    def syncs_side(self) -> Side:
+        """The cluster that holds the topic of offset syncs."""
+        return "source" if self.offset_syncs_topic_location == "source" else "target"
+
+    @property
+    def reads_committed(self) -> bool:
+        """Whether records of aborted transactions on the source are left out."""
+        return self.consumer.get("isolation.level") == "read_committed"
+
+    @property
+    def writes_transactions(self) -> bool:
+        """Whether MirrorMaker 2 would write the copy in transactions, so that what it aborted is no copy."""
+        return self.exactly_once_source_support == "enabled"
 
     @property
     def has_transforms(self) -> bool:

@@ -17,7 +17,7 @@ from sparkmirror.control.heartbeats import Heartbeats
 from sparkmirror.control.topics import TopicControl
 from sparkmirror.errors import ClusterUnreachable, EnvironmentUnfit, SparkmirrorError
 from sparkmirror.pipeline import Conductor, FlowPlace, FlowStatus, SparkSlots
-from sparkmirror.topology import ledger_topic, policy_for, require_custom_classes
+from sparkmirror.topology import ledger_topic, offset_syncs_topic, policy_for, require_custom_classes
 
 __all__ = ["Mirror", "RunOptions", "place_of", "run_flows"]
 
@@ -144,8 +144,6 @@ class Mirror:
 
 def place_of(settings: Settings, flow: FlowSettings, options: RunOptions, *, slots: int) -> FlowPlace:
     """Where the flow's state lies."""
-    is_on_source = flow.offset_syncs_topic_location == "source"
-    other = flow.name.target if is_on_source else flow.name.source
     path = os.path.abspath(settings.path)
     words = [shlex.quote(path)]
     if len(settings.enabled_flows(None)) > 1:
@@ -155,7 +153,7 @@ def place_of(settings: Settings, flow: FlowSettings, options: RunOptions, *, slo
         config_digest=settings.digest,
         ledger_topic=ledger_topic(flow.name.source),
         offsets_topic=flow.offset_storage_topic,
-        syncs_topic=policy_for(flow).offset_syncs_topic(other),
+        syncs_topic=offset_syncs_topic(flow, policy_for(flow)),
         slots=slots,
         once=options.once,
         take_over=options.take_over,

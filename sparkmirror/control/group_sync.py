@@ -23,33 +23,22 @@ from sparkmirror.clusters import (
     committed_offsets,
     list_groups,
     list_offsets,
-    read_to_end,
     refusal,
 )
 from sparkmirror.config import FlowSettings
 from sparkmirror.groups import (
     Basis,
-    Checkpoints,
-    Copied,
-    SyncHistories,
     TargetGroup,
     Translation,
     offsets_to_write,
-    translate,
 )
 from sparkmirror.ledger import PartitionHistory
 from sparkmirror.model import Checkpoint, TopicPartition
 from sparkmirror.offsets import OffsetMap
-from sparkmirror.pipeline import CheckpointKey, FlowLedger, FlowPlace, FlowStatus, Strays, ensure_compacted_topic
-from sparkmirror.pipeline.takeover import possible_sync
+from sparkmirror.pipeline import CheckpointKey, FlowLedger, FlowPlace, FlowStatus, ensure_compacted_topic
+from sparkmirror.state import CheckpointTable, FollowedTopic, SyncTable, read_settled
 from sparkmirror.topology import group_filter, lag_group, policy_for, topic_filter
-from sparkmirror.wire import (
-    MalformedInternalRecord,
-    decode_checkpoint,
-    decode_checkpoint_key,
-    decode_offset_sync,
-    encode_checkpoint,
-)
+from sparkmirror.wire import encode_checkpoint
 
 __all__ = ["GroupSync"]
 
@@ -81,16 +70,13 @@ class GroupSync:
         self._groups, self._topics = group_filter(flow), topic_filter(flow)
         self._topic = TopicPartition(policy_for(flow).checkpoints_topic(flow.name.source), 0)
         self._ledger = FlowLedger(target, place.ledger_topic)
-        self._checkpoints = Checkpoints()
-        self._histories = SyncHistories(only_newest=False)
-        self._syncs_offset = 0
+        self._checkpoints = CheckpointTable().last
+        self._syncs = FollowedTopic(place.syncs_topic, SyncTable)
         self._listed: list[str] = []
         self._refresh_due = 0.0
         self._is_loaded = False
-        self._maps: dict[TopicPartition, tuple[object, OffsetMap]] = {}
         self._marks: dict[tuple[str, TopicPartition], _Mark] = {}
         self._barred: set[TopicPartition] = set()
-        self._strays = Strays()
 
     # --- checkpoints -------------------------------------------------------------------------------------------
 
@@ -129,17 +115,9 @@ class GroupSync:
         """What the checkpoints topic holds, written by MM2 or by us; tombstones and foreign records do no harm (L24)."""
         factor = self._flow.checkpoints_topic_replication_factor
         ensure_compacted_topic(self._target, self._topic.topic, 1, factor)
-        for record in read_to_end(self._target, self._topic):
-            if record.key is None:
-                continue
-            try:
-                if record.value is None:
-                    self._checkpoints.forget(*decode_checkpoint_key(record.key))
-                else:
-                    self._checkpoints.take(_possible(decode_checkpoint(record.key, record.value)))
-            except MalformedInternalRecord:
-                self._strays.add(self._topic, record.offset)  # it says nothing about any group
-        self._status.notes += self._strays.told()
+        table = CheckpointTable()
+        self._status.notes += read_settled(self._target, self._topic.topic, table).report()
+        self._checkpoints = table.last
         self._is_loaded = True
 
     def _refresh(self) -> None:
@@ -160,19 +138,8 @@ class GroupSync:
 
     def _read_syncs(self) -> None:
         """Offset syncs, MM2's and ours; a tombstone or a foreign record is passed over, not stumbled on (L24, L25)."""
-        syncs = self._source if self._flow.offset_syncs_topic_location == "source" else self._target
-        view = syncs.view([self._place.syncs_topic]).topics.get(self._place.syncs_topic)
-        if view is not None and not view.error:
-            for record in read_to_end(syncs, TopicPartition(self._place.syncs_topic, 0), self._syncs_offset):
-                self._syncs_offset = record.offset + 1
-                if record.key is None or record.value is None:
-                    continue
-                try:
-                    self._histories.take(possible_sync(decode_offset_sync(record.key, record.value)))
-                except MalformedInternalRecord:
-                    self._strays.add(TopicPartition(self._place.syncs_topic, 0), record.offset)
-            self._status.notes += self._strays.told()
-        self._histories.is_read_to_end = True
+        self._syncs.read_on(self._source if self._flow.syncs_side == "source" else self._target)
+        self._status.notes += self._syncs.foreign.report()
 
     def _news_of(
         self, group: str, offsets: GroupOffsets, notes: _Unplaced
@@ -190,7 +157,7 @@ class GroupSync:
             if self._marks.get((group, partition)) == mark and remote not in elsewhere:
                 continue
             end = history.position()
-            found = translate(committed.offset, Copied(end, self._map(partition, history), self._histories.of(partition)))
+            found = self._ledger.table.translate(partition, committed.offset, self._syncs.table)
             is_plain = found is not None and found.basis in (Basis.EXACT, Basis.BEYOND)
             if not is_plain:
                 notes.add(group, partition, committed.offset, found)
@@ -234,13 +201,6 @@ class GroupSync:
         place = TopicPartition(remote, partition.partition)
         (self._barred.add if is_barred else self._barred.discard)(place)
         return is_barred
-
-    def _map(self, partition: TopicPartition, history: PartitionHistory) -> OffsetMap:
-        fingerprint = _fingerprint(history)
-        known = self._maps.get(partition)
-        if known is None or known[0] != fingerprint:
-            known = self._maps[partition] = (fingerprint, OffsetMap.of_blocks(history.run_blocks()))
-        return known[1]
 
     # --- commits -----------------------------------------------------------------------------------------------
 
@@ -298,12 +258,6 @@ class GroupSync:
         needs = f"Read on topic {place.topic}" if code == NO_RIGHT_ON_TOPIC else f"Read on group {group}"
         told = refusal(code, self._target.who, needs)
         return [f"group {group} on {self._target.alias}: commit for {place} refused: {told}"]
-
-
-def _possible(checkpoint: Checkpoint) -> Checkpoint:
-    if min(checkpoint.upstream_offset, checkpoint.downstream_offset) < 0:
-        raise MalformedInternalRecord(f"a checkpoint at {checkpoint.upstream_offset} and {checkpoint.downstream_offset}")
-    return checkpoint
 
 
 class _Unplaced:

@@ -8,7 +8,6 @@ from sparkmirror.pipeline.repositioning import Repositioning
 from sparkmirror.pipeline.spark import SparkSlots
 from sparkmirror.pipeline.standing import Trouble, counted_states, flow_state, troubles
 from sparkmirror.pipeline.status import CheckpointKey, Discovery, FlowStatus, MirroredTopic, PartitionStatus
-from sparkmirror.pipeline.strays import Strays
 
 __all__ = [
     "CheckpointKey",
@@ -22,7 +21,6 @@ __all__ = [
     "PartitionStatus",
     "Repositioning",
     "SparkSlots",
-    "Strays",
     "Trouble",
     "counted_states",
     "ensure_compacted_topic",

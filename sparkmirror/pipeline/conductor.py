@@ -157,7 +157,7 @@ class Conductor:
         self._patiently(self._see_clusters, self.status.state)  # a cluster that is down keeps only its flows waiting (L48)
         self._patiently(self._make_topics, "starting")
         self._patiently(self._own_or_stand_by, "taking ownership")
-        self._tell_strays()
+        self._report_foreign_records()
         self._patiently(self._begin_to_record, "taking ownership")
         self._patiently(self._placing.look, "taking ownership")
         self._patiently(self._recover_first, "recovering")
@@ -280,7 +280,7 @@ class Conductor:
         self._every("moves", MOVES_S, self._placing.move)
         self._every("map", TRIM_S, lambda: trim_map(context))
         self._every("blocks", CONDENSE_S, lambda: condense_map(context))
-        self._every("strays", STRAYS_S, self._tell_strays)
+        self._every("strays", STRAYS_S, self._report_foreign_records)
         self._every("file", FILE_S, self._look_at_file)
         interval = context.flow.refresh_topics_interval_seconds
         if context.place.once:
@@ -303,8 +303,8 @@ class Conductor:
                 if self.status.chores.get(name):
                     self.status.chores[name] = ""
 
-    def _tell_strays(self) -> None:
-        self.status.notes += self._context.ledger.strays.told()
+    def _report_foreign_records(self) -> None:
+        self.status.notes += self._context.ledger.foreign.report()
 
     def _look_at_file(self) -> None:
         trouble = self._file.look()

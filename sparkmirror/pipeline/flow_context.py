@@ -74,7 +74,7 @@ class FlowContext:
     @property
     def read_committed(self) -> bool:
         """The flow's isolation level."""
-        return self.flow.consumer.get("isolation.level") == "read_committed"
+        return self.flow.reads_committed
 
     @property
     def transactional_id(self) -> str:

@@ -17,7 +17,7 @@ from sparkmirror.clusters import (
 from sparkmirror.errors import BrokerRefused
 from sparkmirror.ledger import LedgerRecord, LedgerView, encode
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.strays import Strays
+from sparkmirror.state import ForeignRecord, ForeignRecords, LedgerTable
 from sparkmirror.wire import Record
 
 __all__ = ["FlowLedger", "ensure_compacted_topic", "require_compacted"]
@@ -61,11 +61,16 @@ class FlowLedger:
 
     def __init__(self, client: ClusterClient, topic: str) -> None:
         self.topic = topic
-        self.view = LedgerView()
-        self.strays = Strays()
+        self.table = LedgerTable()
+        self.foreign = ForeignRecords()
         self._client = client
         self._partition = TopicPartition(topic, 0)
         self._reader = LogReader(client, self._partition, 0)
+
+    @property
+    def view(self) -> LedgerView:
+        """What the ledger says, as far as it was read."""
+        return self.table.view
 
     @property
     def offset(self) -> int:
@@ -92,11 +97,11 @@ class FlowLedger:
         return [decoded for record in self._reader.poll(wait_ms) if (decoded := self._fold(record)) is not None]
 
     def _fold(self, record: Record) -> LedgerRecord | None:
-        before = self.view.malformed
-        decoded = self.view.read(record.key, record.value) if record.key is not None else None
-        if self.view.malformed > before:
-            self.strays.add(self._partition, record.offset)
-        return decoded
+        found = self.table.fold(self._partition, record)
+        if isinstance(found, ForeignRecord):
+            self.foreign.add(found)
+            return None
+        return found
 
     def append(self, records: Sequence[LedgerRecord]) -> None:
         """Appends, acked."""

@@ -56,7 +56,7 @@ class Recorder:
         flow, place = context.flow, context.place
         syncs = None
         if flow.emit_offset_syncs_enabled:
-            syncs = context.source if flow.offset_syncs_topic_location == "source" else context.target
+            syncs = context.source if flow.syncs_side == "source" else context.target
             ensure_compacted_topic(syncs, place.syncs_topic, 1, flow.offset_syncs_topic_replication_factor)
         return cls(
             source_alias=flow.name.source,

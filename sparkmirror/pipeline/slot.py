@@ -382,7 +382,7 @@ def fetch_limits(flow: FlowSettings) -> FetchLimits:
         bytes_min=number("fetch.min.bytes", 1),
         bytes_max=number("fetch.max.bytes", 16 << 20),
         partition_bytes_max=number("max.partition.fetch.bytes", 2 << 20),
-        isolation=int(flow.consumer.get("isolation.level", "read_uncommitted") == "read_committed"),
+        isolation=int(flow.reads_committed),
     )
 
 

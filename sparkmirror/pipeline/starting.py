@@ -11,8 +11,8 @@ from sparkmirror.errors import NoStartingPoint
 from sparkmirror.ledger import Position, Ready
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.flow_context import FlowContext
-from sparkmirror.pipeline.strays import Strays
-from sparkmirror.pipeline.takeover import read_positions, read_syncs, walk_from_sync
+from sparkmirror.pipeline.takeover import walk_from_sync
+from sparkmirror.state import PositionTable, SyncTable, read_settled
 
 __all__ = ["StartingPoints"]
 
@@ -25,12 +25,14 @@ class StartingPoints:
     def __init__(self, context: FlowContext) -> None:
         self._context = context
         flow, place = context.flow, context.place
-        syncs = context.source if flow.offset_syncs_topic_location == "source" else context.target
+        syncs = context.source if flow.syncs_side == "source" else context.target
         # Read once, at the start: from then on the positions are our own.
-        strays_of_positions, strays_of_syncs = Strays(), Strays()
-        self._positions = read_positions(context.target, place.offsets_topic, flow.name.source, strays_of_positions)
-        self._syncs = read_syncs(syncs, place.syncs_topic, strays_of_syncs)
-        context.status.notes += [*strays_of_positions.told(), *strays_of_syncs.told()]
+        self._positions, self._syncs = PositionTable(flow.name.source), SyncTable()
+        for client, topic, table in (
+            (context.target, place.offsets_topic, self._positions),
+            (syncs, place.syncs_topic, self._syncs),
+        ):
+            context.status.notes += read_settled(client, topic, table).report()
 
     def find(
         self,
@@ -50,8 +52,8 @@ class StartingPoints:
                     context.finder,
                     context.topics[partition.topic],
                     partition,
-                    self._syncs.get(partition),
-                    stored=self._positions.get(partition),
+                    self._syncs.sync_of(partition),
+                    stored=self._positions.last_offset(partition),
                     read_committed=context.read_committed,
                 )
                 points[partition] = Ready(inherited.position, ready.previous if ready else None, False, 0)
@@ -64,7 +66,7 @@ class StartingPoints:
 
     def _was_mm2_here(self, partition: TopicPartition, ready: Ready | None, target_end: int) -> bool:
         """Whether MM2 wrote after whatever the ledger knows: a later position, or a later sync with a longer target."""
-        stored, sync = self._positions.get(partition), self._syncs.get(partition)
+        stored, sync = self._positions.last_offset(partition), self._syncs.sync_of(partition)
         if ready is None:
             return stored is not None or (sync is not None and sync.downstream_offset < target_end)
         if stored is not None and stored + 1 > ready.position.upstream:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sparkmirror.clusters import EARLIEST, ClusterClient, list_offsets, partition_ends, read_raw, read_to_end
+from sparkmirror.clusters import EARLIEST, ClusterClient, list_offsets, partition_ends, read_raw
 from sparkmirror.errors import ReplicationError
 from sparkmirror.ledger import (
     AskEnds,
@@ -27,23 +27,11 @@ from sparkmirror.ledger import (
     find_out,
 )
 from sparkmirror.model import OffsetSync, TopicPartition
-from sparkmirror.pipeline.recorder import CONNECTOR
 from sparkmirror.pipeline.status import MirroredTopic
-from sparkmirror.pipeline.strays import Strays
-from sparkmirror.wire import (
-    MalformedInternalRecord,
-    decode_connect_offset,
-    decode_offset_sync,
-    decode_source_key,
-    source_key,
-)
 
 __all__ = [
     "BlockingFinder",
     "Inherited",
-    "possible_sync",
-    "read_positions",
-    "read_syncs",
     "settled_end",
     "walk_from_sync",
 ]
@@ -60,58 +48,6 @@ class Inherited:
     position: Position
     runs: tuple[Run, ...]
     note: str
-
-
-def read_positions(
-    client: ClusterClient, topic: str, alias: str, strays: Strays | None = None
-) -> dict[TopicPartition, int]:
-    """MM2's stored positions (last copied offsets) of one source cluster; the newest value per exact key counts."""
-    strays = strays or Strays()
-    found: dict[TopicPartition, int | None] = {}
-    view = client.view([topic]).topics.get(topic)
-    for index in range(view.partitions if view is not None and view.error == 0 else 0):
-        for record in read_to_end(client, TopicPartition(topic, index)):
-            if record.key is None:
-                continue
-            try:
-                key = decode_source_key(record.key)
-                if key is None or key.cluster != alias:
-                    continue
-                # Another field order or a blank is another key, which no MM2 task ever reads.
-                if record.key == source_key(CONNECTOR, alias, key.partition):
-                    last = decode_connect_offset(record.value)
-                    if last is not None and last < 0:
-                        raise MalformedInternalRecord(f"a position of {last}")
-                    found[key.partition] = last
-            except MalformedInternalRecord:
-                strays.add(TopicPartition(topic, index), record.offset)
-    return {partition: last for partition, last in found.items() if last is not None}
-
-
-def read_syncs(client: ClusterClient, topic: str, strays: Strays | None = None) -> dict[TopicPartition, OffsetSync]:
-    """The newest offset sync of each source partition."""
-    strays = strays or Strays()
-    found: dict[TopicPartition, OffsetSync] = {}
-    view = client.view([topic]).topics.get(topic)
-    if view is None or view.error:
-        return found
-    for record in read_to_end(client, TopicPartition(topic, 0)):
-        if record.key is None or record.value is None:
-            continue
-        try:
-            sync = possible_sync(decode_offset_sync(record.key, record.value))
-        except MalformedInternalRecord:
-            strays.add(TopicPartition(topic, 0), record.offset)
-            continue
-        found[sync.partition] = sync
-    return {partition: sync for partition, sync in found.items() if sync.upstream_offset >= 0}  # see Recorder.begin_anew
-
-
-def possible_sync(sync: OffsetSync) -> OffsetSync:
-    """The same sync; MalformedInternalRecord if there can be no such offsets. −1 lies before every record."""
-    if min(sync.upstream_offset, sync.downstream_offset) < -1:
-        raise MalformedInternalRecord(f"an offset sync of {sync.upstream_offset} and {sync.downstream_offset}")
-    return sync
 
 
 class BlockingFinder:

@@ -24,6 +24,7 @@ from sparkmirror.topology.policy import (
     connect_status_topic,
     lag_group,
     ledger_topic,
+    offset_syncs_topic,
     policy_for,
 )
 
@@ -54,6 +55,7 @@ __all__ = [
     "lag_group",
     "ledger_topic",
     "name_filter",
+    "offset_syncs_topic",
     "plan_topics",
     "policy_for",
     "require_custom_classes",

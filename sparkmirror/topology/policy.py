@@ -20,6 +20,7 @@ __all__ = [
     "connect_status_topic",
     "lag_group",
     "ledger_topic",
+    "offset_syncs_topic",
     "policy_for",
     "upstream_chain",
 ]
@@ -275,6 +276,11 @@ def upstream_chain(policy: ReplicationPolicy, topic: str) -> Iterator[str]:
         f"upstream_topic of the replication policy finds no end for topic {start}: {CHAIN_MAX} steps lead to {topic[:80]}",
         hint="return None, or the name itself, for a topic that has no name before; see docs/policies.md",
     )
+
+
+def offset_syncs_topic(flow: FlowSettings, policy: ReplicationPolicy) -> str:
+    """The topic of a flow's offset syncs, which is named after the other cluster."""
+    return policy.offset_syncs_topic(flow.name.target if flow.syncs_side == "source" else flow.name.source)
 
 
 def ledger_topic(source_alias: str) -> str:

@@ -47,7 +47,7 @@ def _failure(
     edges = [{topic: {str(p): edge if p == wanted else 0 for p in range(suspect.partitions)}} for edge in (start, end)]
     options = {"config": order.config_path, "cluster": flow.source.alias, "subscribe": topic}
     options["startingOffsets"], options["endingOffsets"] = map(json.dumps, edges)
-    if flow.consumer.get("isolation.level") == "read_committed":
+    if flow.reads_committed:
         options["kafka.isolation.level"] = "read_committed"
     rows = session.read.format("kafka-records").options(**options).load()
     try:

@@ -70,7 +70,7 @@ class LaneReader(DataSourceStreamReader):
         if is_ending or not entries:
             return start
         client = self._source()
-        committed = flow_of(self._order).consumer.get("isolation.level") == "read_committed"
+        committed = flow_of(self._order).reads_committed
         at |= {place: entry.start for place, entry in entries.items() if place not in at}
         found = list_offsets(client, list(entries), timestamp=LATEST, read_committed=committed)
         ends = {place: max(_bounded(entries[place], offset), at[place]) for place, (offset, _) in found.items()}
@@ -115,7 +115,7 @@ class LaneReader(DataSourceStreamReader):
         order, entry, context = self._order, partition.entry, TaskContext.get()
         assert context is not None
         write_slip(order, context.taskAttemptId(), entry)
-        committed = flow_of(order).consumer.get("isolation.level") == "read_committed"
+        committed = flow_of(order).reads_committed
         found = read_range(self._source(), entry.place, entry.start, entry.end, read_committed=committed)
         names = order.carried or NAMES
         try:

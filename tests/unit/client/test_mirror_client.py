@@ -12,14 +12,14 @@ import pytest
 
 from sparkmirror.client import Basis, DeadlineReached, MirrorClient, RemotePosition, TopicPartition
 from sparkmirror.client.chains import all_sources, count_hops, is_remote, shortest_way, upstream_clusters
+from sparkmirror.client.mirror_client import remote_position
 from sparkmirror.client.properties import read_properties
-from sparkmirror.client.reading import KeptLog
 from sparkmirror.client.refusals import CheckpointsMissing
-from sparkmirror.client.standings import CheckpointStandings, LedgerStandings
 from sparkmirror.config import SECURITY_KEYS, Secret
 from sparkmirror.errors import ConfigInvalid
 from sparkmirror.ledger import Attempt, LedgerRecord, Open, Owner, Position, Receipt, Run, encode, tombstone
 from sparkmirror.model import Checkpoint
+from sparkmirror.state import CheckpointTable, FollowedTopic, LedgerTable, Table
 from sparkmirror.topology import DefaultReplicationPolicy, IdentityReplicationPolicy
 from sparkmirror.wire import Record, encode_checkpoint
 
@@ -232,37 +232,42 @@ def _checkpoint(group: str, downstream: int, metadata: str = "", partition: Topi
     return _record(*encode_checkpoint(Checkpoint(group, partition, downstream, downstream, metadata)))
 
 
-def _offsets(standings: CheckpointStandings, group: str) -> dict[TopicPartition, tuple[int, str]]:
-    return {at: (found.downstream_offset, found.metadata) for at, found in standings.of(group).items()}
+PLACE = TopicPartition("internal", 0)
+
+
+def _take(table: Table, *records: Record) -> int:
+    """Takes records and counts the foreign ones among them."""
+    return sum(table.take(PLACE, record) is not None for record in records)
+
+
+def _offsets(table: CheckpointTable, group: str) -> dict[TopicPartition, tuple[int, str]]:
+    return {at: (found.downstream_offset, found.metadata) for at, found in table.last.of(group).items()}
 
 
 def test_last_checkpoint_counts_also_when_it_goes_back() -> None:
-    standings = CheckpointStandings()
-    for record in (_checkpoint("g", 5), _checkpoint("g", 9, "m"), _checkpoint("other", 7), _checkpoint("g", 2, "back")):
-        standings.take(record)
-    assert _offsets(standings, "g") == {ORDERS: (2, "back")}
-    assert (standings.of("nobody"), standings.malformed) == ({}, 0)
+    table = CheckpointTable()
+    records = (_checkpoint("g", 5), _checkpoint("g", 9, "m"), _checkpoint("other", 7), _checkpoint("g", 2, "back"))
+    assert _take(table, *records) == 0
+    assert _offsets(table, "g") == {ORDERS: (2, "back")}
+    assert _offsets(table, "nobody") == {}
 
 
 def test_tombstone_takes_a_checkpoint_away_and_only_that() -> None:
-    standings, other = CheckpointStandings(), TopicPartition("A.orders", 1)
-    for record in (_checkpoint("g", 5), _checkpoint("g", 6, partition=other), _checkpoint("h", 7)):
-        standings.take(record)
-    for tombstone_of in (_checkpoint("g", 5), _checkpoint("unheard", 5)):
-        standings.take(_record(tombstone_of.key, None))
-    assert _offsets(standings, "g") == {other: (6, "")}
-    assert (_offsets(standings, "h"), standings.malformed) == ({ORDERS: (7, "")}, 0)
+    table, other = CheckpointTable(), TopicPartition("A.orders", 1)
+    _take(table, _checkpoint("g", 5), _checkpoint("g", 6, partition=other), _checkpoint("h", 7))
+    tombstones = [_record(of.key, None) for of in (_checkpoint("g", 5), _checkpoint("unheard", 5))]
+    assert _take(table, *tombstones) == 0
+    assert _offsets(table, "g") == {other: (6, "")}
+    assert _offsets(table, "h") == {ORDERS: (7, "")}
 
 
 def test_records_that_are_no_checkpoints_are_skipped_and_counted() -> None:
-    standings, good = CheckpointStandings(), _checkpoint("g", 5)
+    table, good = CheckpointTable(), _checkpoint("g", 5)
     assert good.value is not None
     keyless, cut = [(None, good.value), (None, None)], [(good.key, good.value[:7]), (good.key, b"")]
-    for key, value in [*keyless, (b"\x7f", good.value), (b"\x7f", None), *cut]:
-        standings.take(_record(key, value))
-    standings.take(_checkpoint("g", -1))
-    standings.take(good)
-    assert (_offsets(standings, "g"), standings.malformed) == ({ORDERS: (5, "")}, 7)
+    bad = [_record(*entry) for entry in [*keyless, (b"\x7f", good.value), (b"\x7f", None), *cut]]
+    assert _take(table, *bad, _checkpoint("g", -1), good) == 7
+    assert _offsets(table, "g") == {ORDERS: (5, "")}
 
 
 SOURCE = TopicPartition("orders", 0)
@@ -294,16 +299,15 @@ def _receipt(end: Position, *runs: Run, attempt: Attempt = ATTEMPT) -> Receipt:
     return Receipt(SOURCE, attempt, end, -1, sum(run.length for run in runs), 0, runs)
 
 
-def _ledger(*records: LedgerRecord) -> LedgerStandings:
-    standings = LedgerStandings()
-    for record in records:
-        standings.take(_record(*encode(record)))
-    return standings
+def _ledger(*records: LedgerRecord) -> LedgerTable:
+    table = LedgerTable()
+    _take(table, *(_record(*encode(record)) for record in records))
+    return table
 
 
 def test_ledger_translates_every_position() -> None:
-    standings = _ledger(_open(), _receipt(Position(20, 15, 0), Run(0, 0, 10), Run(15, 10, 5)))
-    found = {upstream: standings.position(SOURCE, upstream) for upstream in (0, 9, 12, 17, 20, 99)}
+    ledger = _ledger(_open(), _receipt(Position(20, 15, 0), Run(0, 0, 10), Run(15, 10, 5)))
+    found = {upstream: remote_position(ledger, SOURCE, upstream) for upstream in (0, 9, 12, 17, 20, 99)}
     assert found == {
         upstream: RemotePosition(ORDERS, offset, basis)
         for upstream, offset, basis in [
@@ -315,52 +319,51 @@ def test_ledger_translates_every_position() -> None:
             (99, 15, Basis.BEYOND),
         ]
     }
-    assert standings.position(TopicPartition("orders", 1), 0) is None
+    assert remote_position(ledger, TopicPartition("orders", 1), 0) is None
 
 
 def test_map_follows_the_ledger_between_two_questions() -> None:
-    standings = _ledger(_open(), _receipt(Position(10, 10, 0), Run(0, 0, 10)))
-    assert standings.position(SOURCE, 14) == RemotePosition(ORDERS, 10, Basis.BEYOND)
-    standings.take(_record(*encode(Owner(1, 0, 1, 0, "me", 7, (1,)))))
-    assert standings.position(SOURCE, 14) == RemotePosition(ORDERS, 10, Basis.BEYOND)
-    standings.take(_record(*encode(_receipt(Position(16, 15, 0), Run(0, 0, 10), Run(11, 10, 5)))))
-    assert standings.position(SOURCE, 14) == RemotePosition(ORDERS, 13, Basis.EXACT)
+    ledger = _ledger(_open(), _receipt(Position(10, 10, 0), Run(0, 0, 10)))
+    assert remote_position(ledger, SOURCE, 14) == RemotePosition(ORDERS, 10, Basis.BEYOND)
+    ledger.take(PLACE, _record(*encode(Owner(1, 0, 1, 0, "me", 7, (1,)))))
+    assert remote_position(ledger, SOURCE, 14) == RemotePosition(ORDERS, 10, Basis.BEYOND)
+    ledger.take(PLACE, _record(*encode(_receipt(Position(16, 15, 0), Run(0, 0, 10), Run(11, 10, 5)))))
+    assert remote_position(ledger, SOURCE, 14) == RemotePosition(ORDERS, 13, Basis.EXACT)
 
 
 def test_tombstone_in_the_ledger_changes_the_map() -> None:
     old, new = ATTEMPT, Attempt(1, 0, 2)
-    standings = _ledger(
+    ledger = _ledger(
         _open(old),
         _receipt(Position(10, 10, 0), Run(0, 0, 10), attempt=old),
         _open(new, Position(10, 10, 0)),
         _receipt(Position(20, 20, 0), Run(10, 10, 10), attempt=new),
     )
-    assert standings.position(SOURCE, 3) == RemotePosition(ORDERS, 3, Basis.EXACT)
-    standings.take(_record(*tombstone("receipt", SOURCE, old, 0)))
-    assert standings.position(SOURCE, 3) != RemotePosition(ORDERS, 3, Basis.EXACT)
-    assert standings.position(SOURCE, 13) == RemotePosition(ORDERS, 13, Basis.EXACT)
+    assert remote_position(ledger, SOURCE, 3) == RemotePosition(ORDERS, 3, Basis.EXACT)
+    ledger.take(PLACE, _record(*tombstone("receipt", SOURCE, old, 0)))
+    assert remote_position(ledger, SOURCE, 3) != RemotePosition(ORDERS, 3, Basis.EXACT)
+    assert remote_position(ledger, SOURCE, 13) == RemotePosition(ORDERS, 13, Basis.EXACT)
 
 
 def test_foreign_records_in_the_ledger_are_counted() -> None:
-    standings = _ledger(_open())
-    for key, value in [(None, b"{}"), (b"hello", b"{}"), (b"[]", b"[]"), (b'["receipt"]', None)]:
-        standings.take(_record(key, value))
-    assert standings.malformed == 4
+    ledger = _ledger(_open())
+    foreign = [(None, b"{}"), (b"hello", b"{}"), (b"[]", b"[]"), (b'["receipt"]', None)]
+    assert _take(ledger, *(_record(key, value) for key, value in foreign)) == 4
 
 
 # --- deadlines -------------------------------------------------------------------------------------------------
 
 
-class _SilentLog(KeptLog[CheckpointStandings]):
+class _SilentLog(FollowedTopic[CheckpointTable]):
     """A log whose broker does not answer until it is let go."""
 
     def __init__(self) -> None:
-        super().__init__("A.checkpoints.internal", CheckpointStandings, CheckpointsMissing)
+        super().__init__("A.checkpoints.internal", CheckpointTable, CheckpointsMissing)
         self.is_let_go = threading.Event()
 
-    def read_on(self, client: object, deadline: float) -> CheckpointStandings:
+    def read_on(self, client: object, deadline: float = 0) -> CheckpointTable:
         self.is_let_go.wait(30)
-        return self.standings
+        return self.table
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 
 from sparkmirror.config import FlowSettings, parse
 from sparkmirror.model import Checkpoint, FlowName, OffsetSync, TopicPartition
-from sparkmirror.tools.evidence import NOTES_MAX, Note, Notes, mapped_partition
-from sparkmirror.tools.standing_records import CheckpointTable, PositionTable, SyncTable, TimedCheckpoint
-from sparkmirror.topology import policy_for
+from sparkmirror.groups import TimedCheckpoint
+from sparkmirror.state import CheckpointTable, FlowState, Note, Notes, PositionTable, SyncPair, SyncTable
+from sparkmirror.state.flow_state import NOTES_MAX
 from sparkmirror.wire import Record, encode_checkpoint, encode_connect_offset, encode_offset_sync, source_key
 
 ORDERS = TopicPartition("orders", 0)
@@ -34,17 +34,17 @@ def test_newest_position_counts_and_a_tombstone_takes_it_back() -> None:
     assert (known.last_offset, known.time_ms, known.place) == (7, 102, PLACE)
     table.take(PLACE, a_record(a_position(None), 3, 103))
     assert table.of(ORDERS) is None
-    [stored] = table.all()
+    [stored] = table.own()
     assert (stored.last_offset, stored.offset, stored.is_canonical) == (None, 3, True)
 
 
 def test_positions_of_others_are_passed_over() -> None:
     table = PositionTable("A")
     table.take(PLACE, a_record(a_position(5, cluster="B")))
-    assert list(table.all()) == []
+    assert list(table.own()) == []
     table.take(PLACE, a_record(a_position(5, connector="mine")))
     assert table.of(ORDERS) is None
-    assert [stored.connector for stored in table.all()] == ["mine"]
+    assert [stored.connector for stored in table.own()] == ["mine"]
 
 
 def test_key_with_blanks_is_another_key() -> None:
@@ -52,19 +52,19 @@ def test_key_with_blanks_is_another_key() -> None:
     key = b'["MirrorSourceConnector", {"cluster": "A", "partition": 0, "topic": "orders"}]'
     table.take(PLACE, a_record((key, b'{"offset":5}')))
     assert table.of(ORDERS) is None
-    assert [stored.is_canonical for stored in table.all()] == [False]
+    assert [stored.is_canonical for stored in table.own()] == [False]
 
 
 def test_key_in_two_partitions_is_kept_twice_and_the_later_counts() -> None:
     table = PositionTable("A")
     table.take(TopicPartition("internal", 3), a_record(a_position(5), 0, 200))
     table.take(TopicPartition("internal", 9), a_record(a_position(8), 0, 100))
-    assert len(list(table.all())) == 2
+    assert len(list(table.own())) == 2
     assert table.of(ORDERS).last_offset == 5  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("entry", [(None, b"{}"), (b"\xff", b"{}"), (a_position(1)[0], b"text"), (b"{}", b"{}")])
-def test_malformed_position_is_told_by_its_offset(entry: tuple[bytes | None, bytes]) -> None:
+def test_malformed_position_is_reported_by_its_offset(entry: tuple[bytes | None, bytes]) -> None:
     bad = PositionTable("A").take(PLACE, a_record(entry, 42))
     assert bad is not None
     assert (bad.place, bad.offset) == (PLACE, 42)
@@ -74,25 +74,25 @@ def test_newest_sync_is_known_with_its_time_and_older_ones_translate() -> None:
     table = SyncTable()
     for offset, (up, down) in enumerate(((0, 0), (100, 90), (250, 230))):
         assert table.take(PLACE, a_record(encode_offset_sync(OffsetSync(ORDERS, up, down)), offset, 10 + offset)) is None
-    newest = table.newest[ORDERS]
-    assert (newest.sync, newest.time_ms, newest.offset) == (OffsetSync(ORDERS, 250, 230), 12, 2)
+    assert table.newest[ORDERS] == SyncPair(250, 230, 12)
+    assert table.sync_of(ORDERS) == OffsetSync(ORDERS, 250, 230)
     history = table.histories.of(ORDERS)
     assert history is not None
     assert (history.translate(250), history.translate(251), history.translate(130)) == (230, 231, 1)  # as MM2 remembers
 
 
-def test_partition_that_begins_anew_has_no_sync() -> None:
+def test_partition_that_restarts_has_no_sync() -> None:
     table = SyncTable()
     table.take(PLACE, a_record(encode_offset_sync(OffsetSync(ORDERS, 5, 5))))
     table.take(PLACE, a_record(encode_offset_sync(OffsetSync(ORDERS, -1, -1))))
     assert table.newest == {}
 
 
-def test_tombstone_among_syncs_is_told() -> None:
+def test_tombstone_among_syncs_is_a_foreign_record() -> None:
     table = SyncTable()
     bad = table.take(PLACE, a_record((encode_offset_sync(OffsetSync(ORDERS, 5, 5))[0], None), 7))
     assert bad is not None
-    assert (bad.offset, table.tombstones) == (7, 1)
+    assert (bad.offset, table.newest) == (7, {})
 
 
 def a_checkpoint(group: str, downstream: int) -> tuple[bytes, bytes]:
@@ -103,19 +103,21 @@ def test_newest_checkpoint_of_a_group_counts_and_a_tombstone_takes_it_away() -> 
     table = CheckpointTable()
     for offset, (group, downstream) in enumerate((("g", 4), ("h", 6), ("g", 3))):
         assert table.take(PLACE, a_record(a_checkpoint(group, downstream), offset, 70 + offset)) is None
-    assert table.of("g", ORDERS) == TimedCheckpoint(5, 3, 72, 2)
-    assert table.of_group("h") == {ORDERS: TimedCheckpoint(5, 6, 71, 1)}
-    assert (sorted(table.groups()), table.has_group("x"), table.newest_ms) == (["g", "h"], False, 72)
+    last = table.last
+    assert last.at("g", ORDERS) == TimedCheckpoint(5, 3, 72)
+    assert last.timed("h") == {ORDERS: TimedCheckpoint(5, 6, 71)}
+    assert last.of("g") == {ORDERS: Checkpoint("g", ORDERS, 5, 3, "metadata")}
+    assert (sorted(last.groups()), last.has_group("x"), last.newest_ms) == (["g", "h"], False, 72)
     table.take(PLACE, a_record((a_checkpoint("g", 3)[0], None)))
-    assert (table.of("g", ORDERS), table.has_group("g"), list(table.groups())) == (None, False, ["h"])
+    assert (last.at("g", ORDERS), last.has_group("g"), list(last.groups())) == (None, False, ["h"])
 
 
 @pytest.mark.parametrize("entry", [(None, b""), (b"\x7f", b""), (a_checkpoint("g", 3)[0], b"\0"), a_checkpoint("g", -1)])
-def test_malformed_checkpoint_is_told_and_not_used(entry: tuple[bytes | None, bytes]) -> None:
+def test_malformed_checkpoint_is_reported_and_not_used(entry: tuple[bytes | None, bytes]) -> None:
     table = CheckpointTable()
     bad = table.take(PLACE, a_record(entry, 9))
     assert bad is not None
-    assert (bad.offset, list(table.groups())) == (9, [])
+    assert (bad.offset, list(table.last.groups())) == (9, [])
 
 
 # --- evidence ----------------------------------------------------------------------------------------------------
@@ -137,8 +139,7 @@ def a_flow(more: str = "") -> FlowSettings:
     ],
 )
 def test_topic_that_came_from_the_target_goes_back_to_it(topic: str, mapped: str, more: str) -> None:
-    flow = a_flow(more)
-    assert mapped_partition(flow, policy_for(flow), TopicPartition(topic, 3)) == TopicPartition(mapped, 3)
+    assert FlowState(a_flow(more)).mapped_partition(TopicPartition(topic, 3)) == TopicPartition(mapped, 3)
 
 
 def test_notes_are_kept_once_and_counted_beyond_a_limit() -> None:

@@ -1,0 +1,360 @@
+"""The internal topics of a flow, folded record by record into tables with the time and place of each record. Pure.
+
+| topic                  | table              | written by                        |
+|------------------------|--------------------|-----------------------------------|
+| Connect offsets        | `PositionTable`    | MirrorMaker 2, `driver/recorder`  |
+| offset syncs           | `SyncTable`        | both                              |
+| checkpoints            | `CheckpointTable`  | both                              |
+| ledger                 | `LedgerTable`      | sparkmirror                       |
+
+A foreign record, one that its topic should not hold, is reported with its offset and not used: somebody else's bytes in an
+internal topic say nothing about any partition or group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from sparkmirror.groups import Checkpoints, Copied, SyncHistories, Translation, translate
+from sparkmirror.ledger import LedgerRecord, LedgerView, Owner, PartitionHistory, SlotBeat, SlotStop
+from sparkmirror.model import OffsetSync, TopicPartition
+from sparkmirror.offsets import OffsetMap
+from sparkmirror.wire import (
+    MalformedInternalRecord,
+    Record,
+    connect_partition,
+    decode_checkpoint,
+    decode_checkpoint_key,
+    decode_connect_offset,
+    decode_offset_sync,
+    decode_source_key,
+    source_key,
+)
+
+__all__ = [
+    "SOURCE_CONNECTOR",
+    "CheckpointTable",
+    "ForeignRecord",
+    "ForeignRecords",
+    "LedgerTable",
+    "PositionTable",
+    "StoredPosition",
+    "SyncPair",
+    "SyncTable",
+    "Table",
+]
+
+SOURCE_CONNECTOR = "MirrorSourceConnector"
+HOLES_MAX = 3  # of one partition, the newest
+_NO_MAP = OffsetMap(())
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignRecord:
+    """A record that its topic should not hold."""
+
+    place: TopicPartition
+    offset: int
+    reason: str
+
+
+class Table(Protocol):
+    """What the records of an internal topic add up to."""
+
+    def take(self, place: TopicPartition, record: Record) -> ForeignRecord | None:
+        """The next record of the topic; one that does not belong there is returned and not used."""
+
+
+class ForeignRecords:
+    """Counts the foreign records that were skipped, and keeps the place of the first."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._count, self._first = 0, ""
+
+    def add(self, found: ForeignRecord | None) -> None:
+        """One more, if it is one."""
+        if found is not None:
+            self.total += 1
+            self._count += 1
+            self._first = self._first or f"{found.place} at offset {found.offset}"
+
+    def report(self) -> list[str]:
+        """One sentence if there are some; the next report is about those that come after."""
+        count, first = self._count, self._first
+        self._count, self._first = 0, ""
+        if not count:
+            return []
+        return [f"{first}: skipped {'a foreign record' if count == 1 else f'{count} foreign records'}"]
+
+
+# --- MirrorMaker 2's positions -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPosition:
+    """The newest record of one key in one partition of the Connect offsets topic.
+
+    `last_offset` is the *last* source offset copied, None for a tombstone. A key whose bytes are not those that
+    MirrorMaker 2 writes (`is_canonical` false) is one that none of its tasks ever reads.
+    """
+
+    key: bytes
+    value: bytes | None
+    connector: str
+    cluster: str
+    partition: TopicPartition
+    last_offset: int | None
+    place: TopicPartition
+    offset: int
+    time_ms: int
+    is_canonical: bool
+
+
+class PositionTable:
+    """The Connect offsets topic as the source connector of one source cluster reads it.
+
+    Connect reads every partition of the topic into one map: the last record read of a key wins, a tombstone takes the key
+    away. Order holds only inside a partition, so a key that lies in two partitions has two answers: whoever changes it
+    changes it in both. Here the newest by time counts, and of equal times the one in the highest partition.
+    """
+
+    def __init__(self, source_alias: str, connector: str = SOURCE_CONNECTOR) -> None:
+        self.source_alias, self.connector = source_alias, connector
+        self._found: dict[bytes, dict[TopicPartition, StoredPosition]] = {}
+
+    def take(self, place: TopicPartition, record: Record) -> ForeignRecord | None:
+        """The next record of the topic; keys of other kinds of connectors are passed over."""
+        try:
+            if record.key is None:
+                raise MalformedInternalRecord("a position without a key")
+            key = decode_source_key(record.key)
+            if key is None:
+                return None
+            last = decode_connect_offset(record.value)
+            if last is not None and last < 0:
+                raise MalformedInternalRecord(f"a position of {last}")
+        except MalformedInternalRecord as error:
+            return ForeignRecord(place, record.offset, error.message)
+        self._found.setdefault(record.key, {})[place] = StoredPosition(
+            key=record.key,
+            value=record.value,
+            connector=key.connector,
+            cluster=key.cluster,
+            partition=key.partition,
+            last_offset=last,
+            place=place,
+            offset=record.offset,
+            time_ms=record.timestamp,
+            is_canonical=record.key == source_key(key.connector, key.cluster, key.partition),
+        )
+        return None
+
+    def key_of(self, partition: TopicPartition) -> bytes:
+        """The key of a source partition, in MirrorMaker 2's own bytes."""
+        return source_key(self.connector, self.source_alias, partition)
+
+    def records_of(self, partition: TopicPartition) -> list[StoredPosition]:
+        """What every partition of the topic that holds a source partition's key says of it; the first one counts."""
+        found = self._found.get(self.key_of(partition), {}).values()
+        return sorted(found, key=lambda stored: (stored.time_ms, stored.place), reverse=True)
+
+    def of(self, partition: TopicPartition) -> StoredPosition | None:
+        """The position from which MirrorMaker 2 resumes; None if it has none."""
+        found = self.records_of(partition)
+        return found[0] if found and found[0].last_offset is not None else None
+
+    def last_offset(self, partition: TopicPartition) -> int | None:
+        """The last source offset copied, by MirrorMaker 2's position."""
+        found = self.of(partition)
+        return None if found is None else found.last_offset
+
+    def has_key_of(self, partition: TopicPartition) -> bool:
+        """Whether a position was ever stored, also one that was taken back since."""
+        return self.key_of(partition) in self._found
+
+    def partitions(self) -> list[TopicPartition]:
+        """Every source partition of which a position is stored or was taken back."""
+        return sorted({stored.partition for stored in self.own() if stored.is_canonical})
+
+    def own(self) -> Iterator[StoredPosition]:
+        """Every key of this source cluster, whatever its connector is called, tombstones too."""
+        return (stored for stored in self._all() if stored.cluster == self.source_alias)
+
+    def foreign_keys(self) -> list[StoredPosition]:
+        """Records that look like ours and are not: no task reads a key in these bytes."""
+        return [s for s in self.own() if s.connector == self.connector and not s.is_canonical]
+
+    def other_connectors(self) -> list[tuple[str, str]]:
+        """Connectors and clusters, other than ours, whose source positions lie here too."""
+        return sorted({(s.connector, s.cluster) for s in self._all()} - {(self.connector, self.source_alias)})
+
+    def _all(self) -> Iterator[StoredPosition]:
+        return (stored for places in self._found.values() for stored in places.values())
+
+    def places_for(self, partition: TopicPartition, sizes: dict[str, int]) -> list[TopicPartition]:
+        """Where a new record of the key belongs: every partition that holds it, else where Connect's producer puts it."""
+        key = self.key_of(partition)
+        held = sorted(self._found.get(key, {}))
+        return held or [TopicPartition(topic, connect_partition(key, size)) for topic, size in sorted(sizes.items())]
+
+
+# --- offset syncs ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SyncPair:
+    """An offset sync with its time: the record at `upstream` is the one at `downstream`."""
+
+    upstream: int
+    downstream: int
+    time_ms: int
+
+
+class SyncTable:
+    """The offset syncs topic: the newest pair of each source partition, and what MirrorMaker 2 remembers of the older ones.
+
+    In the order of the topic it also shows where offsets are missing between two syncs (`holes`), where syncs went back
+    upstream (`rewinds`), and the oldest sync since either side restarted (`firsts`).
+    """
+
+    def __init__(self) -> None:
+        self.histories = SyncHistories(only_newest=False)
+        self.histories.is_read_to_end = True
+        self.newest: dict[TopicPartition, SyncPair] = {}
+        self.holes: dict[TopicPartition, list[tuple[SyncPair, SyncPair]]] = {}
+        self.rewinds: dict[TopicPartition, tuple[SyncPair, SyncPair]] = {}
+        self.firsts: dict[TopicPartition, SyncPair] = {}
+
+    def take(self, place: TopicPartition, record: Record) -> ForeignRecord | None:
+        """The next record of the topic. A tombstone is no sync: MirrorMaker 2 fails on it."""
+        try:
+            if record.key is None:
+                raise MalformedInternalRecord("an offset sync without a key")
+            if record.value is None:
+                raise MalformedInternalRecord("a tombstone, which MirrorMaker 2 cannot read here")
+            sync = decode_offset_sync(record.key, record.value)
+            if min(sync.upstream_offset, sync.downstream_offset) < -1:  # −1 lies before every record
+                raise MalformedInternalRecord(f"an offset sync of {sync.upstream_offset} and {sync.downstream_offset}")
+        except MalformedInternalRecord as error:
+            return ForeignRecord(place, record.offset, error.message)
+        self.histories.take(sync)
+        if sync.upstream_offset < 0:  # sparkmirror's mark that a partition restarts
+            for known in (self.newest, self.holes, self.rewinds, self.firsts):
+                known.pop(sync.partition, None)
+        else:
+            self._compare(sync.partition, SyncPair(sync.upstream_offset, sync.downstream_offset, record.timestamp))
+        return None
+
+    def _compare(self, place: TopicPartition, new: SyncPair) -> None:
+        before, self.newest[place] = self.newest.get(place), new
+        if before is None:
+            self.firsts[place] = new
+            return
+        upstream, downstream = new.upstream - before.upstream, new.downstream - before.downstream
+        if upstream < 0 or downstream < 0:
+            self.firsts[place] = new
+            self.holes.pop(place, None)
+            if downstream > 0:
+                self.rewinds[place] = (before, new)
+        elif upstream > downstream:
+            self.holes[place] = [*self.holes.get(place, []), (before, new)][-HOLES_MAX:]
+
+    def sync_of(self, partition: TopicPartition) -> OffsetSync | None:
+        """The newest sync of a source partition, as MirrorMaker 2 wrote it."""
+        found = self.newest.get(partition)
+        return None if found is None else OffsetSync(partition, found.upstream, found.downstream)
+
+
+# --- checkpoints -------------------------------------------------------------------------------------------------
+
+
+class CheckpointTable:
+    """The checkpoints topic: the last checkpoint of a group and remote partition counts, a tombstone takes it away."""
+
+    def __init__(self) -> None:
+        self.last = Checkpoints()
+
+    def take(self, place: TopicPartition, record: Record) -> ForeignRecord | None:
+        """The next record of the topic."""
+        try:
+            if record.key is None:
+                raise MalformedInternalRecord("a checkpoint without a key")
+            if record.value is None:
+                self.last.forget(*decode_checkpoint_key(record.key))
+                return None
+            checkpoint = decode_checkpoint(record.key, record.value)
+            if min(checkpoint.upstream_offset, checkpoint.downstream_offset) < 0:
+                raise MalformedInternalRecord(
+                    f"a checkpoint at {checkpoint.upstream_offset} and {checkpoint.downstream_offset}"
+                )
+        except MalformedInternalRecord as error:
+            return ForeignRecord(place, record.offset, error.message)
+        self.last.take(checkpoint, record.timestamp)
+        return None
+
+
+# --- the ledger --------------------------------------------------------------------------------------------------
+
+
+class LedgerTable:
+    """sparkmirror's ledger: what it says, when each partition was last written, and the exact offset maps."""
+
+    def __init__(self) -> None:
+        self.view = LedgerView()
+        self.times: dict[TopicPartition, int] = {}  # of the last record of each partition
+        # A map is made when it is first asked for, and stays until the ledger says something new of its partition.
+        self._maps: dict[TopicPartition, OffsetMap] = {}
+
+    def take(self, place: TopicPartition, record: Record) -> ForeignRecord | None:
+        """The next record of the ledger."""
+        found = self.fold(place, record)
+        return found if isinstance(found, ForeignRecord) else None
+
+    def fold(self, place: TopicPartition, record: Record) -> LedgerRecord | ForeignRecord | None:
+        """The next record of the ledger, decoded; None for a tombstone."""
+        before = self.view.malformed
+        decoded = self.view.read(record.key or b"", record.value)
+        if self.view.malformed > before:
+            return ForeignRecord(place, record.offset, "not a ledger record")
+        match decoded:
+            case None:
+                self._maps.clear()  # a tombstone does not say whose map it changes
+            case Owner() | SlotBeat() | SlotStop():
+                pass
+            case _:
+                self.times[decoded.partition] = record.timestamp
+                self._maps.pop(decoded.partition, None)
+        return decoded
+
+    def history(self, partition: TopicPartition) -> PartitionHistory | None:
+        """Everything the ledger says of a source partition."""
+        return self.view.partitions.get(partition)
+
+    def offset_map(self, partition: TopicPartition, target_topic: str | None = None) -> OffsetMap | None:
+        """The exact map of a source partition; None if the ledger has none, or none to this target topic."""
+        history = self.history(partition)
+        newest = history.newest if history is not None else None
+        if history is None or newest is None or target_topic not in (None, newest.target_topic):
+            return None
+        found = self._maps.get(partition)
+        if found is None:
+            found = self._maps[partition] = OffsetMap.of_blocks(history.run_blocks())
+        return found
+
+    def copied(
+        self, partition: TopicPartition, syncs: SyncTable | None = None, target_topic: str | None = None
+    ) -> Copied:
+        """What is known of the copy of a source partition; an empty map if the ledger knows nothing of it."""
+        offset_map, history = self.offset_map(partition, target_topic), self.history(partition)
+        end = history.position() if history is not None and offset_map is not None else None
+        known = syncs.histories.of(partition) if syncs is not None else None
+        return Copied(end, _NO_MAP if offset_map is None else offset_map, known)
+
+    def translate(
+        self, partition: TopicPartition, offset: int, syncs: SyncTable | None = None, target_topic: str | None = None
+    ) -> Translation | None:
+        """Where a reader at this source offset resumes on the target; None if neither ledger nor syncs reach back to it."""
+        return translate(offset, self.copied(partition, syncs, target_topic))
