@@ -6,15 +6,19 @@ import json
 from pathlib import Path
 
 import pytest
-from unit.tools.doctor_builders import NOW, ORDERS, cluster_of, facts_of, look
+from unit.tools.doctor_builders import NOW, ORDERS, a_group, cluster_of, facts_of, flow_of, look
 
+from sparkmirror.ledger import Attempt, LedgerView, Open, Position, Receipt, Run
 from sparkmirror.model import OffsetSync, TopicPartition
 from sparkmirror.tools.doctor.examination import sample_of
 from sparkmirror.tools.doctor.facts import Synced
 from sparkmirror.tools.doctor.gathering.connect import Connectors
 from sparkmirror.tools.doctor.gathering.copies import SyncStory
 from sparkmirror.tools.doctor.gathering.internal import odd_keys_of
+from sparkmirror.tools.doctor.gathering.proofs import _pairs
 from sparkmirror.tools.doctor.samples import BaselineUnreadable, load_samples, save_samples
+from sparkmirror.tools.evidence import FlowEvidence, LedgerEvidence
+from sparkmirror.tools.flow_logs import FlowLogs
 from sparkmirror.tools.standing_records import CheckpointTable, PositionTable, SyncTable
 from sparkmirror.wire import Record, connect_partition, encode_connect_offset, encode_offset_sync, source_key
 
@@ -154,3 +158,23 @@ def test_a_file_that_holds_no_looks_is_refused(tmp_path: Path, content: bytes) -
     with pytest.raises(BaselineUnreadable):
         load_samples(str(path))
     assert path.read_bytes() == content
+
+
+# --- the map that the record proof uses ------------------------------------------------------------------------
+
+
+def bounds_by_ledger(target_topic: str) -> object:
+    """Where the record at 5 of A.orders comes from, by a ledger that copied ten records to this topic."""
+    view, attempt = LedgerView(), Attempt(0, 1, 1)
+    view.apply(Open(ORDERS, attempt, None, 0, 0, target_topic, 7, 1, Position(0, 0, 0), "", "", False, False, False, False))
+    view.apply(Receipt(ORDERS, attempt, Position(30, 10, 10), -1, 10, 0, (Run(20, 0, 10),)))
+    evidence = FlowEvidence(flow_of())
+    evidence._kept |= {"ledger": LedgerEvidence(view, NOW), "offset syncs": SyncTable()}
+    [(_, pair)] = _pairs(FlowLogs(evidence), facts_of(groups=[a_group()]))
+    evidence.close()
+    return pair.bounds(5)
+
+
+def test_a_ledger_of_another_target_topic_says_nothing_of_this_one() -> None:
+    assert bounds_by_ledger("A.orders") is not None
+    assert bounds_by_ledger("orders") is None
