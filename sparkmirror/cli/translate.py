@@ -114,7 +114,7 @@ def _tell(found: Translations, form: str) -> None:
         for line in as_lines(found):
             print(line)
     sys.stdout.flush()
-    for note in found.notes:
+    for note in (*found.notes, *found.notes.rest()):
         told = f"{note.message}; needs {note.needs}" if note.needs and "needs" not in note.message else note.message
         print(f"sparkmirror: {printable(told)}", file=sys.stderr)
     if form == "csv":
@@ -130,7 +130,7 @@ def as_json(found: Translations) -> dict[str, Any]:
         "from": found.origin,
         "to": found.destination,
         "positions": [_value(position) for position in found.positions],
-        "notes": [asdict(note) for note in found.notes],
+        "notes": [asdict(note) for note in (*found.notes, *found.notes.rest())],
         "status": found.status,
     }
 

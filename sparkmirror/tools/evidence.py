@@ -9,7 +9,8 @@ the end.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
@@ -27,7 +28,7 @@ from sparkmirror.clusters import (
 from sparkmirror.clusters.client import PATIENCE, Patience
 from sparkmirror.clusters.probing import PartitionEnds, is_allowed_to_list_all, probe_ends
 from sparkmirror.config import FlowSettings
-from sparkmirror.errors import BrokerRefused, ClusterError, ClusterUnreachable, ConnectionLost, CorruptBatch
+from sparkmirror.errors import ClusterError, ClusterUnreachable, ConnectionLost, CorruptBatch
 from sparkmirror.ledger import LedgerView
 from sparkmirror.model import TopicPartition
 from sparkmirror.tools.standing_records import CheckpointTable, MalformedRecord, PositionTable, SyncTable
@@ -77,9 +78,11 @@ class Note:
 
 
 class Notes(list[Note]):
-    """What was noted, each once; those beyond a limit are only counted."""
+    """What was noted, each once; those beyond a limit are only counted, by kind and cluster."""
 
-    left_out = 0
+    def __init__(self, notes: Iterable[Note] = ()) -> None:
+        super().__init__(notes)
+        self.omitted: Counter[tuple[NoteKind, str]] = Counter()
 
     def add(self, note: Note) -> None:
         """One more."""
@@ -88,7 +91,17 @@ class Notes(list[Note]):
         if len(self) < NOTES_MAX:
             self.append(note)
         else:
-            self.left_out += 1
+            self.omitted[note.kind, note.cluster] += 1
+
+    @property
+    def left_out(self) -> int:
+        """How many were only counted."""
+        return self.omitted.total()
+
+    def rest(self, before: Counter[tuple[NoteKind, str]] | None = None) -> list[Note]:
+        """One note for each kind and cluster of which some were only counted, since `before` if that is given."""
+        grown = self.omitted - (before or Counter())
+        return [Note(kind, alias, f"cluster {alias}: {count} more notes ({kind})") for (kind, alias), count in grown.items()]
 
     @property
     def is_complete(self) -> bool:
@@ -240,10 +253,8 @@ class FlowEvidence:
         except (ClusterUnreachable, ConnectionLost) as error:
             self._down.add(side)
             self.notes.add(Note("unreachable", self.clients[side].alias, error.message))
-        except BrokerRefused as error:
-            self.notes.add(Note("refused", self.clients[side].alias, f"{name}: {error.message}"))
         except ClusterError as error:
-            self.notes.add(Note("unreachable", self.clients[side].alias, f"{name}: {error.message}"))
+            self.notes.add(Note("refused", self.clients[side].alias, f"{name}: {error.message}"))
         else:
             self.times[name] = now_ms()
             return found

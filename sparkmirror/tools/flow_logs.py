@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from sparkmirror.clusters import ClusterClient
+from sparkmirror.config import FlowSettings
 from sparkmirror.groups import Copied, Translation, translate
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import OffsetMap
 from sparkmirror.tools.evidence import FlowEvidence, Side
 from sparkmirror.tools.proof import RecordReader, UpstreamMap, WalkLimits
 
-__all__ = ["FlowLogs"]
+__all__ = ["FlowLogs", "is_read_committed", "open_readers"]
 
 _NO_MAP = OffsetMap(())
+
+
+def open_readers(
+    flow: FlowSettings, clients: Mapping[Side, ClusterClient], limits: WalkLimits
+) -> dict[Side, RecordReader]:
+    """Readers of both sides, with the isolation of the flow: what the mirror does not copy, or aborted, is not read."""
+    # With exactly-once support MirrorMaker 2 writes transactions, and what it aborted is no copy.
+    is_transactional = flow.exactly_once_source_support == "enabled"
+    return {
+        "source": RecordReader(clients["source"], limits, read_committed=is_read_committed(flow)),
+        "target": RecordReader(clients["target"], limits, read_committed=is_transactional),
+    }
+
+
+def is_read_committed(flow: FlowSettings) -> bool:
+    """Whether the mirror copies committed records only."""
+    return flow.consumer.get("isolation.level") == "read_committed"
 
 
 class FlowLogs:
@@ -29,12 +50,7 @@ class FlowLogs:
     def open(self, limits: WalkLimits) -> dict[Side, RecordReader]:
         """Both sides as the mirror sees them."""
         if not self._readers:
-            clients, flow = self._evidence.clients, self._evidence.flow
-            is_committed = flow.consumer.get("isolation.level") == "read_committed"
-            self._readers["source"] = RecordReader(clients["source"], limits, read_committed=is_committed)
-            # With exactly-once support MirrorMaker 2 writes transactions, and what it aborted is no copy.
-            is_transactional = flow.exactly_once_source_support == "enabled"
-            self._readers["target"] = RecordReader(clients["target"], limits, read_committed=is_transactional)
+            self._readers = open_readers(self._evidence.flow, self._evidence.clients, limits)
         return self._readers
 
     @property

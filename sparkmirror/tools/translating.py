@@ -104,8 +104,10 @@ def translate_positions(settings: Settings, request: TranslateRequest) -> Transl
     finally:
         for route in routes:
             route.close()
-    for note in (note for route in routes for note in route.evidence.notes):
-        notes.add(note)
+    for route in routes:
+        for note in route.evidence.notes:
+            notes.add(note)
+        notes.omitted.update(route.evidence.notes.omitted)
     if not asked:
         _note_nothing(notes, request)
     ordered = sorted(found.values(), key=lambda p: (p.group, p.origin, p.offset))

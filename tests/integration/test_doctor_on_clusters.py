@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from integration.mirroring import (
     produce_raw,
     recreate_topic,
     set_topic_config,
+    transactional,
     write_settings,
 )
 from integration.scenario import client_of, commit
@@ -35,8 +37,9 @@ from integration.scenario import client_of, commit
 from sparkmirror.clusters import append_records, committed_offsets
 from sparkmirror.config import load
 from sparkmirror.local import LocalCluster
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import OffsetSync, TopicPartition
 from sparkmirror.tools.doctor import Answer, Examination, examine, why
+from sparkmirror.wire import connect_partition, encode_connect_offset, encode_offset_sync, source_key
 
 ALIAS, FLOW = "sick", "sick->sick-to"
 DAY_MS = 86_400_000
@@ -241,3 +244,39 @@ def test_a_cluster_that_does_not_answer_is_told_with_what_is_known(story: Story)
     assert (flow["clusters"]["source"]["reached"], flow["clusters"]["target"]["reached"]) == (True, False)
     assert flow["topics"] > 0 and any("does not answer" in question["reason"] for question in flow["open"])
     story.away.about("D8", "unwanted-sick")
+
+
+# --- MirrorMaker 2 with exactly-once support, its records written by the test ------------------------------------
+
+
+def test_records_that_an_exactly_once_mm2_aborted_are_no_copies(
+    source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    alias, topic = "eos", "eos-orders"
+    partition, remote = TopicPartition(topic, 0), f"{alias}.{topic}"
+    positions, syncs = f"mm2-offsets.{alias}.internal", f"mm2-offset-syncs.{alias}-to.internal"
+    compacted = {"cleanup.policy": "compact"}
+    create_topics(source_cluster, {topic: (1, {}), syncs: (1, compacted)})
+    create_topics(target_cluster, {remote: (1, {}), positions: (25, compacted)})
+    values, time_ms = numbered(10), now_ms()
+    for cluster, name in ((source_cluster, topic), (target_cluster, remote)):
+        produce_raw(cluster, name, {0: [batch_of(values, timestamp=time_ms)]})
+    with transactional(target_cluster, "eos-task") as producer:  # the task failed in its poll and was restarted
+        producer.begin_transaction()
+        for number in range(5, 10):
+            producer.send(remote, values[number], b"k%d" % number, partition=0, timestamp_ms=time_ms)
+        producer.flush()
+        producer.abort_transaction()
+    key = source_key("MirrorSourceConnector", alias, partition)
+    with client_of(target_cluster) as client:
+        stored = TopicPartition(positions, connect_partition(key, 25))
+        append_records(client, stored, [(key, encode_connect_offset(9))], now_ms())
+    with client_of(source_cluster) as client:
+        append_records(client, TopicPartition(syncs, 0), [encode_offset_sync(OffsetSync(partition, 0, 0))], now_ms())
+    settings = flow_settings(source_cluster, target_cluster, alias=alias, topics=topic)
+    settings |= {f"{alias}-to.exactly.once.source.support": "enabled"}
+    found = tell("doctor", str(write_settings(tmp_path / "eos.properties", settings)))
+    assert [(f["id"], f["message"]) for f in found.findings if f["id"] in ("C22", "C24")] == []
+    settings |= {f"{alias}-to.exactly.once.source.support": "disabled"}
+    plain = tell("doctor", str(write_settings(tmp_path / "plain.properties", settings)))
+    assert "5 records" in plain.about("C22", topic)["message"], "read uncommitted they are there"

@@ -94,7 +94,7 @@ CAUSES: Mapping[str, Cause] = {
             "passed the first of them.", "wait, or " + _SET_GROUP,
         ),
         Cause(
-            "unknown-group", "C25", Severity.WARNING, "mirror has no checkpoint of this group yet",
+            "unknown-group", "C25", Severity.INFO, "mirror has no checkpoint of this group yet",
             "New groups are looked for only now and then (refresh.groups.interval.seconds, 10 minutes by default).",
             "look again after that time; then " + _WHY,
         ),

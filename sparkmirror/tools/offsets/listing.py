@@ -99,7 +99,7 @@ class _Gathering:
             for partition in wanted
         )
         workers = self._try(self._workers) if self._storage.is_dedicated else None
-        told = [note.message for note in evidence.notes if note.kind != "missing"]
+        told = [note.message for note in (*evidence.notes, *evidence.notes.rest()) if note.kind != "missing"]
         notes = dict.fromkeys([*told, *self._troubles, *_stray_notes(stored)])
         return FlowListing(
             flow=str(flow.name),
@@ -110,7 +110,7 @@ class _Gathering:
             is_released=view.owner is not None and view.owner.released,
             positions=rows,
             notes=tuple(notes),
-            is_complete=not any(note.is_incomplete for note in evidence.notes) and not self._troubles,
+            is_complete=evidence.notes.is_complete and not self._troubles,
         )
 
     def _try(self, look: Callable[[], T]) -> T | None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from sparkmirror.cli.app import app
 from sparkmirror.cli.translate import as_csv, as_json, as_lines, print_table
 from sparkmirror.model import TopicPartition
-from sparkmirror.tools.evidence import Note, Notes
+from sparkmirror.tools.evidence import NOTES_MAX, Note, Notes
 from sparkmirror.tools.translating import TranslatedPosition, Translations
 
 ORDERS, REMOTE = TopicPartition("orders", 3), TopicPartition("A.orders", 3)
@@ -68,6 +68,14 @@ def test_json_has_a_schema_and_every_field() -> None:
         }],
         "notes": [{"kind": "refused", "cluster": "A", "message": "why", "needs": "Describe on group g"}],
     }  # fmt: skip
+
+
+def test_notes_that_are_only_counted_are_said_to_be_there() -> None:
+    notes = Notes()
+    for number in range(NOTES_MAX + 7):
+        notes.add(Note("refused", "A", f"group {number}"))
+    found = as_json(of(a_position(), notes=notes))
+    assert (len(found["notes"]), found["notes"][-1]["message"]) == (NOTES_MAX + 1, "cluster A: 7 more notes (refused)")
 
 
 @pytest.mark.parametrize("form", [as_csv, as_lines])

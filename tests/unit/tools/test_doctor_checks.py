@@ -171,6 +171,12 @@ def test_D2_gives_the_key_with_the_size_that_is_needed() -> None:
             "D1",
         ),
         ("TARGET_REFUSED_RECORDS", "orders-0: INVALID_TIMESTAMP (32)", "D10"),
+        (
+            "TARGET_REFUSED_RECORDS",
+            "record at upstream offset 12 has timestamp 5, the target accepts none before 1000",
+            "D10",
+        ),
+        ("TARGET_REFUSED_RECORDS", "by-timestamp-0 at upstream offset 3: target refuses: INVALID_RECORD (87): no", "D11"),
         ("CONTENT_DIFFERS", "the target's tail is not what the source holds", "D11"),
     ],
 )

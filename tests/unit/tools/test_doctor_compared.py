@@ -40,6 +40,7 @@ from sparkmirror.tools.doctor.facts import (
     Tail,
 )
 from sparkmirror.tools.doctor.findings import Finding
+from sparkmirror.tools.inspection.causes import CAUSES
 
 TOO_LARGE = (
     "org.apache.kafka.connect.errors.ConnectException: Unrecoverable exception from producer send callback\n\tat x\n"
@@ -132,6 +133,12 @@ def test_C09_warns_of_a_group_that_was_set_back_on_the_source(group: object) -> 
     facts = facts_of(groups=[group])  # type: ignore[list-item]
     assert ids(facts) == ["C09 W"]
     assert "skip 3 records" in one(facts, "C09").message
+
+
+def test_C25_is_as_severe_for_inspect_as_for_a_first_look_of_the_doctor() -> None:
+    found = one(facts_of(groups=[a_group(target={}, checkpoints={})]), "C25")
+    cause = CAUSES["unknown-group"]
+    assert (cause.check, cause.severity.name[0]) == ("C25", found.severity.value)
 
 
 def test_C25_is_a_warning_only_if_an_earlier_look_saw_the_group() -> None:

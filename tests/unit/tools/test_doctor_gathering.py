@@ -6,15 +6,25 @@ import json
 from pathlib import Path
 
 import pytest
-from unit.tools.doctor_builders import NOW, ORDERS, cluster_of, facts_of, look
+from unit.tools.doctor_builders import NOW, ORDERS, a_group, cluster_of, facts_of, flow_of, look
 
+from sparkmirror.clusters import ClusterView
+from sparkmirror.errors import BrokerTooOld
+from sparkmirror.ledger import Attempt, LedgerView, Open, Position, Receipt, Run
 from sparkmirror.model import OffsetSync, TopicPartition
 from sparkmirror.tools.doctor.examination import sample_of
-from sparkmirror.tools.doctor.facts import Synced
+from sparkmirror.tools.doctor.facts import Part, Synced
+from sparkmirror.tools.doctor.findings import Subject
+from sparkmirror.tools.doctor.gathering.asking import Asker
 from sparkmirror.tools.doctor.gathering.connect import Connectors
 from sparkmirror.tools.doctor.gathering.copies import SyncStory
 from sparkmirror.tools.doctor.gathering.internal import odd_keys_of
+from sparkmirror.tools.doctor.gathering.proofs import _pairs
 from sparkmirror.tools.doctor.samples import BaselineUnreadable, load_samples, save_samples
+from sparkmirror.tools.evidence import NOTES_MAX, FlowEvidence, LedgerEvidence, Note
+from sparkmirror.tools.flow_logs import FlowLogs
+from sparkmirror.tools.offsets.listing import _Gathering
+from sparkmirror.tools.offsets.requests import StoragePlace
 from sparkmirror.tools.standing_records import CheckpointTable, PositionTable, SyncTable
 from sparkmirror.wire import Record, connect_partition, encode_connect_offset, encode_offset_sync, source_key
 
@@ -154,3 +164,75 @@ def test_a_file_that_holds_no_looks_is_refused(tmp_path: Path, content: bytes) -
     with pytest.raises(BaselineUnreadable):
         load_samples(str(path))
     assert path.read_bytes() == content
+
+
+# --- the map that the record proof uses ------------------------------------------------------------------------
+
+
+def bounds_by_ledger(target_topic: str) -> object:
+    """Where the record at 5 of A.orders comes from, by a ledger that copied ten records to this topic."""
+    view, attempt = LedgerView(), Attempt(0, 1, 1)
+    view.apply(Open(ORDERS, attempt, None, 0, 0, target_topic, 7, 1, Position(0, 0, 0), "", "", False, False, False, False))
+    view.apply(Receipt(ORDERS, attempt, Position(30, 10, 10), -1, 10, 0, (Run(20, 0, 10),)))
+    evidence = FlowEvidence(flow_of())
+    evidence._kept |= {"ledger": LedgerEvidence(view, NOW), "offset syncs": SyncTable()}
+    [(_, pair)] = _pairs(FlowLogs(evidence), facts_of(groups=[a_group()]))
+    evidence.close()
+    return pair.bounds(5)
+
+
+def test_a_ledger_of_another_target_topic_says_nothing_of_this_one() -> None:
+    assert bounds_by_ledger("A.orders") is not None
+    assert bounds_by_ledger("orders") is None
+
+
+# --- what stayed open ------------------------------------------------------------------------------------------
+
+
+class _OldCluster:
+    """A cluster whose brokers lack an API: no real one of that age runs here."""
+
+    alias = "A"
+
+    def view(self, _: object) -> ClusterView:
+        raise BrokerTooOld("A at a:1: API 10 is needed in version 4 to 6, found 0 to 3")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_a_broker_that_is_too_old_leaves_the_question_open_with_the_reason() -> None:
+    evidence = FlowEvidence(flow_of())
+    evidence.clients["source"] = _OldCluster()  # type: ignore[assignment]  # only these are called
+    asker = Asker(evidence)
+    assert asker.hear(Part.SOURCE_GROUPS, "source", lambda: evidence.groups("source")) == {}
+    assert "API 10 is needed in version 4 to 6" in asker.missing[Part.SOURCE_GROUPS].reason
+    assert {note.kind for note in evidence.notes} == {"refused"} and not evidence.notes.is_complete
+
+
+def full_of_notes() -> FlowEvidence:
+    """As many as are kept, and the clusters do not answer any more."""
+    evidence = FlowEvidence(flow_of())
+    evidence._down |= {"source", "target"}
+    for number in range(NOTES_MAX):
+        evidence.notes.add(Note("malformed", "B", f"record {number}"))
+    return evidence
+
+
+def test_a_refusal_beyond_the_notes_that_are_kept_still_leaves_its_question_open() -> None:
+    evidence = full_of_notes()
+    asker = Asker(evidence)
+    asker.hear_each("source", lambda _: Subject(), lambda: evidence.notes.add(Note("refused", "A", "group g")))
+    assert [left.reason for left in asker.opens] == ["cluster A: 1 more notes (refused)"]
+    evidence._down.clear()
+    evidence._kept["topics of target"] = None
+    asker.hear(Part.POSITIONS, "target", lambda: evidence.notes.add(Note("refused", "B", "positions")))
+    assert asker.missing[Part.POSITIONS].reason == "cluster B: 1 more notes (refused)"
+
+
+def test_a_listing_says_how_many_notes_it_leaves_out_and_is_not_complete() -> None:
+    evidence = full_of_notes()
+    assert _Gathering(evidence.flow, StoragePlace(), evidence).listing(None).is_complete
+    evidence.notes.add(Note("refused", "A", "ends of orders-0"))
+    listing = _Gathering(evidence.flow, StoragePlace(), evidence).listing(None)
+    assert (listing.is_complete, listing.notes[-1]) == (False, "cluster A: 1 more notes (refused)")

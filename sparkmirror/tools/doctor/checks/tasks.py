@@ -33,7 +33,9 @@ TOO_LARGE_FOR_TARGET = "larger than the max message size the server will accept"
 TOO_LARGE_FOR_PRODUCER = re.compile(
     r"message is (\d+) bytes when serialized which is larger than (\d+), which is the value of the max\.request\.size"
 )
-BAD_TIMESTAMP = re.compile(r"InvalidTimestampException|invalid timestamp|Timestamp .* is out of range|InvalidTimestamp")
+# Each holds a sign that no topic's name has, so that a topic called "timestamp" is no reason.
+BAD_TIMESTAMP = re.compile(r"errors\.InvalidTimestampException|due to invalid timestamp|Timestamp \S+ .*is out of range")
+STOPPED_BY_TIMESTAMP = re.compile(r"INVALID_TIMESTAMP \(32\)| has timestamp -?\d+, the target accepts none ")
 RUNNING = ("RUNNING", "RESTARTING")
 # What stops a partition of sparkmirror until somebody decides; these have a check of their own in positions.py.
 TOLD_ELSEWHERE = (
@@ -165,7 +167,7 @@ def _ours(facts: Facts, wanted: str) -> Iterator[Finding]:
 def _stop_id(code: str, reason: str) -> str:
     if code == RecordTooLarge.code:
         return "D1"
-    if code == TargetRefusedRecords.code and re.search("timestamp", reason, re.IGNORECASE):
+    if code == TargetRefusedRecords.code and STOPPED_BY_TIMESTAMP.search(reason):
         return "D10"
     return "" if code in TOLD_ELSEWHERE else "D11"
 

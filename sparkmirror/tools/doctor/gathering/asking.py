@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -10,7 +11,7 @@ from sparkmirror.clusters import ClusterClient
 from sparkmirror.errors import BrokerRefused, ClusterError, ClusterUnreachable, ConnectionLost
 from sparkmirror.tools.doctor.facts import Missing
 from sparkmirror.tools.doctor.findings import Open, Subject
-from sparkmirror.tools.evidence import FlowEvidence, Note, Side
+from sparkmirror.tools.evidence import FlowEvidence, Note, NoteKind, Side
 
 __all__ = ["Asker"]
 
@@ -27,6 +28,7 @@ class Asker:
         self.missing: dict[str, Missing] = {}
         self.opens: list[Open] = []
         self._taken = 0
+        self._omitted: Counter[tuple[NoteKind, str]] = Counter()
 
     @property
     def flow(self) -> str:
@@ -72,8 +74,9 @@ class Asker:
         return found
 
     def _new_notes(self) -> list[Note]:
-        new = self.evidence.notes[self._taken :]
-        self._taken = len(self.evidence.notes)
+        notes = self.evidence.notes
+        new = [*notes[self._taken :], *notes.rest(self._omitted)]
+        self._taken, self._omitted = len(notes), notes.omitted.copy()
         return new
 
     def leave_open(self, subject: Subject, reason: str, needs: str) -> None:

@@ -116,7 +116,11 @@ def _gather(asker: Asker, settings: Settings, options: GatherOptions, past: tupl
             (evidence.checkpoints_topic, checkpoints),
             commits.source_groups if Part.SOURCE_GROUPS not in asker.missing else None,
         ),
-        malformed=tuple(Malformed(note.cluster, note.message) for note in evidence.notes if note.kind == "malformed"),
+        malformed=tuple(
+            Malformed(note.cluster, note.message)
+            for note in (*evidence.notes, *evidence.notes.rest())
+            if note.kind == "malformed"
+        ),
         heartbeats=heartbeats,
         past=past,
     )  # fmt: skip

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
 
-from sparkmirror.offsets import OffsetMap
-from sparkmirror.tools.doctor.facts import Copy, Facts, GroupFacts, Proof
+from sparkmirror.tools.doctor.facts import Facts, GroupFacts, Proof
 from sparkmirror.tools.doctor.gathering.asking import Asker
 from sparkmirror.tools.evidence import now_ms
-from sparkmirror.tools.proof import Pair, RecordReader, UpstreamMap, WalkLimits, prove, run_all
+from sparkmirror.tools.flow_logs import FlowLogs
+from sparkmirror.tools.proof import Pair, WalkLimits, prove, run_all
 from sparkmirror.tools.proof import Proof as RecordProof
 
 __all__ = ["prove_groups"]
@@ -19,31 +21,22 @@ WALK_RECORDS = 10_000
 
 def prove_groups(asker: Asker, facts: Facts) -> tuple[Proof, ...]:
     """What each group's position on the target is worth."""
-    wanted = list(_pairs(asker, facts))[:PROOFS_MAX]
-    if not wanted:
-        return ()
-    committed = facts.flow.consumer.get("isolation.level") == "read_committed"
-    source = RecordReader(asker.client("source"), WalkLimits(WALK_RECORDS), read_committed=committed)
-    target = RecordReader(asker.client("target"), WalkLimits(WALK_RECORDS))
-    try:
+    with closing(FlowLogs(asker.evidence)) as logs:
+        wanted = list(islice(_pairs(logs, facts), PROOFS_MAX))
+        if not wanted:
+            return ()
         askings = [((pair.source, pair.target), prove(pair)) for _, pair in wanted]
-        proofs = run_all(askings, {"source": source, "target": target})
-    finally:
-        source.close()
-        target.close()
+        proofs = run_all(askings, logs.open(WalkLimits(WALK_RECORDS)))
     return tuple(_told(group, pair, proof) for (group, pair), proof in zip(wanted, proofs, strict=True))
 
 
-def _pairs(asker: Asker, facts: Facts) -> Iterator[tuple[GroupFacts, Pair]]:
-    maps: dict[object, UpstreamMap] = {}
+def _pairs(logs: FlowLogs, facts: Facts) -> Iterator[tuple[GroupFacts, Pair]]:
     for group in facts.groups.values():
         for partition, upstream in group.source.items():
             copy = facts.copies.get(partition)
             downstream = None if copy is None else group.target.get(copy.remote)
             if copy is None or downstream is None or copy.source_ends is None or copy.target_ends is None:
                 continue
-            if partition not in maps:
-                maps[partition] = _map(asker, copy)
             yield group, Pair(
                 source=partition,
                 target=copy.remote,
@@ -53,16 +46,9 @@ def _pairs(asker: Asker, facts: Facts) -> Iterator[tuple[GroupFacts, Pair]]:
                 source_end=copy.source_ends[1],
                 target_first=copy.target_ends[0],
                 target_end=copy.target_ends[1],
-                bounds=maps[partition].bounds,
+                bounds=logs.upstream_map(partition, copy.remote).bounds,
                 is_compacted=facts.source.compacts(partition.topic) or facts.target.compacts(copy.remote.topic),
             )
-
-
-def _map(asker: Asker, copy: Copy) -> UpstreamMap:
-    ledger = asker.evidence.ledger()
-    history = ledger.view.partitions.get(copy.partition) if ledger is not None else None
-    syncs = asker.evidence.syncs().histories.of(copy.partition)
-    return UpstreamMap(OffsetMap.of_blocks(history.run_blocks()) if history is not None else None, syncs)
 
 
 def _told(group: GroupFacts, pair: Pair, proof: RecordProof) -> Proof:

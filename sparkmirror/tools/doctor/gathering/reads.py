@@ -10,11 +10,11 @@ from sparkmirror.errors import ClusterError
 from sparkmirror.model import TopicPartition
 from sparkmirror.tools.doctor.checks.tasks import failed_tasks, refused_by
 from sparkmirror.tools.doctor.facts import Copy, Facts, LargeRecord, Pair, Reads, Tail
+from sparkmirror.tools.flow_logs import is_read_committed, open_readers
 from sparkmirror.tools.proof.proving import Asking, same_record
-from sparkmirror.tools.proof.reading import RecordReader
 from sparkmirror.tools.proof.running import run_all
 from sparkmirror.tools.proof.values import Ask, Seen, WalkLimits
-from sparkmirror.wire import Record, read_records
+from sparkmirror.wire import AbortedTransactions, Record, read_records
 
 __all__ = ["ReadLimits", "read_records_of"]
 
@@ -47,16 +47,14 @@ class _Found:
 def read_records_of(facts: Facts, source: ClusterClient, target: ClusterClient, limits: ReadLimits) -> Reads:
     """Reads what the checks need; a partition that cannot be read says why."""
     found = _Found()
-    committed = facts.flow.consumer.get("isolation.level") == "read_committed"
-    here = RecordReader(source, WalkLimits(limits.records), read_committed=committed)
-    there = RecordReader(target, WalkLimits(limits.records))
+    readers = open_readers(facts.flow, {"source": source, "target": target}, WalkLimits(limits.records))
     try:
         work = [*_pairs(facts, found), *_firsts(facts, found), *_tails(facts, found), *_holes(facts, found)]
         askings = [((copy.partition, copy.remote), asking) for copy, asking in work[: limits.partitions]]
-        run_all(askings, {"source": here, "target": there})
+        run_all(askings, readers)
     finally:
-        here.close()
-        there.close()
+        for reader in readers.values():
+            reader.close()
     _read_next(facts, source, found, limits)
     _read_large(facts, source, found, limits)
     return Reads(found.pairs, found.firsts, found.next_records, found.large, found.tails, found.lost, found.unread)
@@ -240,7 +238,7 @@ def _read_next(facts: Facts, source: ClusterClient, found: _Found, limits: ReadL
     for copy in behind[: limits.partitions]:
         assert copy.source_ends is not None
         at = max(copy.reached if copy.reached is not None else copy.source_ends[0], copy.source_ends[0])
-        for record in _records(source, copy.partition, at, found):
+        for record in _records(source, copy.partition, at, found, read_committed=is_read_committed(facts.flow)):
             found.next_records[copy.partition] = _measured(record)
             break
 
@@ -249,7 +247,8 @@ def _read_large(facts: Facts, source: ClusterClient, found: _Found, limits: Read
     for copy, is_culprit in _suspects(facts):
         assert copy.source_ends is not None
         at = max(copy.next_upstream or 0, copy.source_ends[0])
-        for count, record in enumerate(_records(source, copy.partition, at, found)):
+        records = _records(source, copy.partition, at, found, read_committed=is_read_committed(facts.flow))
+        for count, record in enumerate(records):
             measured = _measured(record)
             if is_culprit(measured):
                 found.large[copy.partition] = measured
@@ -296,16 +295,18 @@ def _limit(facts: Facts, copy: Copy, kind: str) -> _Limit:
     return _Limit(size=facts.target.number(topic, "max.message.bytes"))
 
 
-def _records(client: ClusterClient, place: TopicPartition, at: int, found: _Found) -> Iterator[Record]:
+def _records(
+    client: ClusterClient, place: TopicPartition, at: int, found: _Found, *, read_committed: bool
+) -> Iterator[Record]:
     """Records from an offset on, batch by batch; a refusal ends it and is noted."""
     while True:
         try:
-            read = read_raw(client, place, at)
-            batches = [batch for batch in read.batches if batch.last_offset >= at]
-            if not batches:
+            read = read_raw(client, place, at, read_committed=read_committed)
+            if not read.batches:
                 return
-            for batch in batches:
-                if not batch.is_control:
+            aborted = AbortedTransactions((read.aborted or []) if read_committed else [])
+            for batch in read.batches:
+                if not aborted.drops(batch) and not batch.is_control:
                     yield from (record for record in read_records(batch) if record.offset >= at)
                 at = batch.last_offset + 1
         except ClusterError as error:
