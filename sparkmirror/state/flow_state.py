@@ -9,7 +9,8 @@ first, so that growth cannot fake a position past the end.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -34,6 +35,7 @@ from sparkmirror.state.internal_topics import (
     ForeignRecord,
     LedgerTable,
     PositionTable,
+    RecordList,
     SyncTable,
     Table,
 )
@@ -74,9 +76,11 @@ class Note:
 
 
 class Notes(list[Note]):
-    """What was noted, each once; those beyond a limit are only counted."""
+    """What was noted, each once; those beyond a limit are only counted, by kind and cluster."""
 
-    left_out = 0
+    def __init__(self, notes: Iterable[Note] = ()) -> None:
+        super().__init__(notes)
+        self.omitted: Counter[tuple[NoteKind, str]] = Counter()
 
     def add(self, note: Note) -> None:
         """One more."""
@@ -85,7 +89,17 @@ class Notes(list[Note]):
         if len(self) < NOTES_MAX:
             self.append(note)
         else:
-            self.left_out += 1
+            self.omitted[note.kind, note.cluster] += 1
+
+    @property
+    def left_out(self) -> int:
+        """How many were only counted."""
+        return self.omitted.total()
+
+    def rest(self) -> list[Note]:
+        """One note for each kind and cluster of which some were only counted."""
+        found = self.omitted.items()
+        return [Note(kind, alias, f"cluster {alias}: {count} more notes ({kind})") for (kind, alias), count in found]
 
     @property
     def is_complete(self) -> bool:
@@ -115,7 +129,7 @@ class FlowState:
         self.notes = Notes()
         self.known: dict[str, int] = {}  # when each part was read
         self.unknown: dict[str, Unknown] = {}
-        self._down: dict[Side, str] = {}  # why a cluster is not asked any more
+        self._down: set[Side] = set()  # clusters that are not asked any more
         self._reached: set[Side] = set()
         self._kept: dict[str, object] = {}
 
@@ -243,16 +257,23 @@ class FlowState:
                 self._reached.add(side)
             found = look(client)
         except (ClusterUnreachable, ConnectionLost) as error:
-            self._down[side] = error.message
+            if not self._answers(client):  # one broker that is lost is not the cluster
+                self._down.add(side)
             self._fail(part, "unreachable", client, error.message, A_BROKER)
-        except BrokerRefused as error:
-            self._fail(part, "refused", client, f"{part}: {error.message}", error.needs or error.hint)
         except ClusterError as error:
-            self._fail(part, "refused", client, f"{part}: {error.message}", error.hint)
+            needs = error.needs if isinstance(error, BrokerRefused) else ""
+            self._fail(part, "refused", client, f"{part}: {error.message}", needs or error.hint)
         else:
             self.known[part] = now_ms()
             return found
         return default
+
+    def _answers(self, client: ClusterClient) -> bool:
+        try:
+            client.view(())
+        except ClusterError:
+            return False
+        return True
 
     def _fail(self, part: str, kind: NoteKind, client: ClusterClient, message: str, needs: str) -> None:
         self.unknown[part] = Unknown(message.removeprefix(f"{part}: "), needs)
@@ -266,6 +287,11 @@ class FlowState:
     def table(self, part: str, side: Side, topic: str, table: A) -> A | None:
         """An internal topic, read once into a table; None if it does not exist or cannot be read."""
         return self._once(part, side, lambda client: self._read(part, side, topic, table))
+
+    def records(self, part: str, side: Side, topic: str) -> list[Record]:
+        """Every record of a small internal topic; none if it does not exist or cannot be read."""
+        table = self.table(part, side, topic, RecordList())
+        return [] if table is None else table.records
 
     def _read(self, part: str, side: Side, topic: str, table: A) -> A | None:
         # Asked for by name: among all topics, one that we may not see would just not be there.

@@ -40,6 +40,7 @@ __all__ = [
     "ForeignRecords",
     "LedgerTable",
     "PositionTable",
+    "RecordList",
     "StoredPosition",
     "SyncPair",
     "SyncTable",
@@ -88,6 +89,18 @@ class ForeignRecords:
         if not count:
             return []
         return [f"{first}: skipped {'a foreign record' if count == 1 else f'{count} foreign records'}"]
+
+
+class RecordList:
+    """A small topic as it is, for whoever knows its records."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def take(self, place: TopicPartition, record: Record) -> ForeignRecord | None:
+        """The next record of the topic."""
+        self.records.append(record)
+        return None
 
 
 # --- MirrorMaker 2's positions -----------------------------------------------------------------------------------

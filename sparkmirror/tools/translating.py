@@ -20,8 +20,8 @@ from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.config import FlowSettings, Settings
 from sparkmirror.errors import NoFlowEnabled
 from sparkmirror.groups import Basis
-from sparkmirror.model import FlowName, TopicPartition
-from sparkmirror.tools.evidence import FlowEvidence, Note, Notes, Side
+from sparkmirror.model import FlowName, Side, TopicPartition
+from sparkmirror.state import FlowState, Note, Notes
 from sparkmirror.tools.flow_logs import FlowLogs
 from sparkmirror.tools.proof import Pair, Proof, WalkLimits, prove, run_all
 from sparkmirror.topology import topic_filter
@@ -105,9 +105,9 @@ def translate_positions(settings: Settings, request: TranslateRequest) -> Transl
         for route in routes:
             route.close()
     for route in routes:
-        for note in route.evidence.notes:
+        for note in route.state.notes:
             notes.add(note)
-        notes.omitted.update(route.evidence.notes.omitted)
+        notes.omitted.update(route.state.notes.omitted)
     if not asked:
         _note_nothing(notes, request)
     ordered = sorted(found.values(), key=lambda p: (p.group, p.origin, p.offset))
@@ -122,7 +122,7 @@ def _asked(route: _Route, request: TranslateRequest) -> Iterator[Key]:
     if request.at:
         yield from ((group, place, offset) for group in groups for place, offset in request.at)
         return
-    for group, offsets in route.evidence.commits(route.here, request.groups).items():
+    for group, offsets in route.state.commits(route.here, request.groups).items():
         for place, committed in offsets.committed.items():
             if committed is not None:
                 yield group, place, committed.offset
@@ -148,24 +148,24 @@ class _Route:
     """One flow, followed in its own direction or, for copies that came from the destination, against it."""
 
     def __init__(self, flow: FlowSettings, request: TranslateRequest, *, is_back: bool) -> None:
-        self.evidence = FlowEvidence(flow, request.patience)
+        self.state = FlowState(flow, request.patience)
         self.here: Side = "target" if is_back else "source"
         self.there: Side = "source" if is_back else "target"
         self._flow, self._limits, self._is_back = flow, request.limits, is_back
-        self._logs = FlowLogs(self.evidence)
+        self._logs = FlowLogs(self.state)
 
     def close(self) -> None:
         """Drops the connections."""
         self._logs.close()
-        self.evidence.close()
+        self.state.close()
 
     def translate(self, keys: Sequence[Key]) -> dict[Key, TranslatedPosition]:
         """Those of the positions whose topics this flow copies."""
         places = {key: place for key in keys if (place := self._place_of(key[1])) is not None}
-        if not places or not self.evidence.is_up(self.there) or not self.evidence.is_up(self.here):
+        if not places or not self.state.is_up(self.there) or not self.state.is_up(self.here):
             return {}
-        here = _known(self.evidence.ends(self.here, {key[1] for key in places}))
-        there = _known(self.evidence.ends(self.there, set(places.values())))
+        here = _known(self.state.ends(self.here, {key[1] for key in places}))
+        there = _known(self.state.ends(self.there, set(places.values())))
         found = {}
         steps: dict[Key, _Step] = {}
         for key, place in places.items():
@@ -181,7 +181,7 @@ class _Route:
 
     def _place_of(self, place: TopicPartition) -> TopicPartition | None:
         """The partition on the other side, None if this flow has nothing to do with the topic."""
-        policy, name = self.evidence.policy, self._flow.name
+        policy, name = self.state.policy, self._flow.name
         if self._is_back:
             original = policy.upstream_topic(place.topic) if policy.topic_source(place.topic) == name.source else None
             wanted = original

@@ -21,7 +21,7 @@ from sparkmirror.cli.usage import STATUS_USAGE, usage_status
 from sparkmirror.clusters.client import Patience
 from sparkmirror.config import FlowSettings, Settings, load
 from sparkmirror.errors import ConfigError, NoFlowEnabled
-from sparkmirror.tools.evidence import Note, Notes
+from sparkmirror.state import Note, Notes
 from sparkmirror.tools.inspection import (
     FlowInspection,
     FlowReport,
@@ -274,7 +274,7 @@ def _inspect_flow(
                 form.row(row)
                 summary.take(row, target_state="Unknown" if wanted.is_strict else row.facts.target_state or "Unknown")
         tally.finish()
-        notes = inspection.evidence.notes
+        notes = inspection.state.notes
         standing = inspection.standing() if wanted.knows_more else None
         return FlowReport(str(flow.name), tally, standing, notes.is_complete), notes
     finally:

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from sparkmirror.cli.inspect.actions import action_of
 from sparkmirror.cli.text import printable
-from sparkmirror.tools.evidence import Notes
+from sparkmirror.state import Notes
 from sparkmirror.tools.inspection import (
     COLUMNS,
     HEADER,

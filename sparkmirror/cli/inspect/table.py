@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sparkmirror.cli.inspect.actions import action_of
 from sparkmirror.cli.text import amount, duration, printable
-from sparkmirror.tools.evidence import Notes
+from sparkmirror.state import Notes
 from sparkmirror.tools.inspection import CauseTally, FlowReport, FlowStanding, FlowTally, InspectedRow, Severity
 
 __all__ = ["Line", "TableForm", "flow_lines"]

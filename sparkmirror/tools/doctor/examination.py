@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from sparkmirror.config import FlowSettings, Settings, require_enabled_flow
 from sparkmirror.errors import ConfigError
+from sparkmirror.state import now_ms
 from sparkmirror.tools.doctor.checks import RULES, judge
 from sparkmirror.tools.doctor.facts import Facts
 from sparkmirror.tools.doctor.findings import Finding, Open, Severity
 from sparkmirror.tools.doctor.gathering import GatherOptions, gather
 from sparkmirror.tools.doctor.samples import Sample, load_samples, save_samples
-from sparkmirror.tools.evidence import now_ms
 from sparkmirror.topology import require_custom_classes
 
 __all__ = ["Examination", "FlowReport", "FlowUnknown", "Report", "examine", "sample_of", "wanted_ids"]

@@ -14,8 +14,12 @@ from dataclasses import dataclass, field
 from sparkmirror.clusters import ClusterView, ListedGroup
 from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.config import FlowSettings
+from sparkmirror.groups import TimedCheckpoint as Checkpointed
 from sparkmirror.ledger import Gap
 from sparkmirror.model import Acl, ConfigEntry, TopicPartition
+from sparkmirror.state import Part, StoredPosition
+from sparkmirror.state import SyncPair as Synced
+from sparkmirror.state import Unknown as Missing
 from sparkmirror.tools.doctor.findings import Certainty, Fact, Severity, Subject
 from sparkmirror.tools.doctor.samples import Sample
 from sparkmirror.topology import ReplicationPolicy, TopicDecision
@@ -46,7 +50,6 @@ __all__ = [
     "Reads",
     "Runner",
     "Stop",
-    "Stored",
     "Synced",
     "Tail",
     "TaskState",
@@ -58,32 +61,6 @@ DEFAULT_OF = "default of"
 MM2_REFRESH_S = 600
 _HINT = re.compile(r" \((?=[^()]* )(?:[^()]|\([^()]*\))*\)\Z")  # words in brackets at the end
 ALIVE_STATES = ("Stable", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
-
-
-class Part:
-    """Names of what may be missing; a check names those that it cannot do without."""
-
-    SOURCE, TARGET = "source topics", "target topics"
-    SOURCE_ENDS, TARGET_ENDS = "source ends", "target ends"
-    SOURCE_CONFIGS, TARGET_CONFIGS = "source settings", "target settings"
-    SOURCE_GROUPS, TARGET_GROUPS = "source groups", "target groups"
-    SOURCE_ACLS, TARGET_ACLS = "source rights of topics", "target rights of topics"
-    SOURCE_CLOCK, TARGET_CLOCK = "source clock", "target clock"
-    SOURCE_BROKERS, TARGET_BROKERS = "source brokers", "target brokers"
-    SOURCE_RIGHTS, TARGET_RIGHTS = "our rights on the source", "our rights on the target"
-    POSITIONS, LEDGER, SYNCS, CHECKPOINTS = "positions", "ledger", "offset syncs", "checkpoints"
-    CONNECT = "MirrorMaker 2's states"
-    CONNECT_SETTINGS = "MirrorMaker 2's settings"
-    HEARTBEATS = "heartbeats"
-    RETENTION = "retention of commits"
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """Why a part was not read, and the right or fact that it takes."""
-
-    reason: str
-    needs: str = ""
 
 
 # --- clusters --------------------------------------------------------------------------------------------------
@@ -150,24 +127,6 @@ class ClusterFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """MirrorMaker 2's stored position of a partition: the last offset copied, when it was written and where it lies."""
-
-    last_offset: int
-    time_ms: int
-    place: TopicPartition
-
-
-@dataclass(frozen=True, slots=True)
-class Synced:
-    """An offset sync: a record at this upstream offset is the one at this downstream offset."""
-
-    upstream: int
-    downstream: int
-    time_ms: int
-
-
-@dataclass(frozen=True, slots=True)
 class Stop:
     """What sparkmirror's ledger says of a partition that does not copy."""
 
@@ -193,7 +152,7 @@ class Copy:
     next_upstream: int | None = None
     basis: str = ""  # "ledger" or "mm2"
     position_ms: int | None = None
-    stored: Stored | None = None
+    stored: StoredPosition | None = None
     is_unstored: bool = False  # MirrorMaker 2 never stored a position of it, nor did anybody take one back
     sync: Synced | None = None
     first_sync: Synced | None = None  # the oldest one since either side began anew
@@ -323,15 +282,6 @@ class Connector:
 
 
 # --- groups ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpointed:
-    """The newest checkpoint of a group and remote partition."""
-
-    upstream: int
-    downstream: int
-    time_ms: int
 
 
 @dataclass(frozen=True, slots=True)

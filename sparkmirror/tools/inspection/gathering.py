@@ -13,8 +13,8 @@ from sparkmirror.clusters import GroupOffsets, ListedGroup
 from sparkmirror.clusters.client import PATIENCE, Patience
 from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.config import FlowSettings
-from sparkmirror.model import Checkpoint, TopicPartition
-from sparkmirror.tools.evidence import CopyPosition, FlowEvidence, Note, Side, mapped_partition, now_ms
+from sparkmirror.model import Checkpoint, Side, TopicPartition
+from sparkmirror.state import CopyPosition, FlowState, Note, now_ms
 from sparkmirror.tools.inspection.causes import Circumstances, Finding, find_cause
 from sparkmirror.tools.inspection.positions import PositionWorth
 from sparkmirror.tools.inspection.rows import Ends, RowFacts, judge, sort_key
@@ -75,13 +75,13 @@ class FlowStanding:
 
 
 class FlowInspection:
-    """One flow: `rows` first, then `standing` and `evidence.notes`. Close it."""
+    """One flow: `rows` first, then `standing` and `state.notes`. Close it."""
 
     def __init__(self, flow: FlowSettings, options: InspectOptions) -> None:
         self.flow = flow
-        self.evidence = FlowEvidence(flow, options.patience)
+        self.state = FlowState(flow, options.patience)
         self._options = options
-        self._worth = PositionWorth(self.evidence, options.limits)
+        self._worth = PositionWorth(self.state, options.limits)
         self._topics = topic_filter(flow)
         self._loop = StrictLoop()
         self._lags: dict[TopicPartition, int] = {}
@@ -92,14 +92,14 @@ class FlowInspection:
     def close(self) -> None:
         """Drops the connections."""
         self._worth.close()
-        self.evidence.close()
+        self.state.close()
 
     # --- groups ------------------------------------------------------------------------------------------------
 
     def rows(self) -> Iterator[InspectedRow]:
         """Every group and partition, in the inspector's order."""
         names = self._chosen()
-        if not names or not self.evidence.is_up("target"):
+        if not names or not self.state.is_up("target"):
             return
         size, at = GROUPS_FIRST, 0
         while at < len(names):
@@ -110,12 +110,12 @@ class FlowInspection:
 
     def _chosen(self) -> list[str]:
         """Groups of the source that pass the file's filter and the caller's, and that have members unless all are wanted."""
-        if not self.evidence.is_up("source"):
+        if not self.state.is_up("source"):
             return []
         names, wanted = group_filter(self.flow), self._options.groups
         chosen = [
             group
-            for group in self.evidence.groups("source").values()
+            for group in self.state.groups("source").values()
             if group.protocol in PROTOCOLS and names.wants(group.name) and (wanted is None or wanted.fullmatch(group.name))
         ]
         active = [group for group in chosen if self._options.includes_inactive or group.state in ACTIVE_STATES]
@@ -123,10 +123,10 @@ class FlowInspection:
         return [group.name for group in sorted(active, key=lambda group: (group.name.lower(), group.name))]
 
     def _page(self, names: Sequence[str]) -> list[InspectedRow]:
-        self.evidence.syncs()  # before any end is read: a mapping past the end must not be one that came later
+        self.state.syncs()  # before any end is read: a mapping past the end must not be one that came later
         if self._options.wants_causes:
-            self.evidence.checkpoints()
-        source, target = self.evidence.commits("source", names), self.evidence.commits("target", names)
+            self.state.checkpoints()
+        source, target = self.state.commits("source", names), self.state.commits("target", names)
         facts: list[RowFacts] = []
         for group in names:
             facts += self._facts_of(group, source.get(group), target.get(group))
@@ -156,20 +156,20 @@ class FlowInspection:
         if not is_strict:
             is_known = any(committed is not None for committed in found.values())
         for place, offset in chosen.items():
-            committed, sync = found[place], self.evidence.syncs().newest.get(place)
+            committed, sync = found[place], self.state.syncs().sync_of(place)
             yield RowFacts(
                 flow=str(self.flow.name),
                 source=place,
                 target=places[place],
                 group=group,
                 source_ends=_NO_ENDS,
-                source_state=_state(self.evidence.groups("source"), group),
+                source_state=_state(self.state.groups("source"), group),
                 source_offset=offset,
                 target_ends=None,
-                target_state=_state(self.evidence.groups("target"), group),
+                target_state=_state(self.state.groups("target"), group),
                 target_offset=None if committed is None else committed.offset,
                 is_known=is_known,
-                sync=None if sync is None else sync.sync,
+                sync=sync,
                 read_at_ms=now_ms(),
             )
 
@@ -180,13 +180,13 @@ class FlowInspection:
     def _target_of(self, place: TopicPartition) -> TopicPartition:
         """The partition of the target whose ends are shown; the original does not know topics that came from there."""
         if self._options.is_strict:
-            remote = self.evidence.policy.format_remote_topic(self.flow.name.source, place.topic)
+            remote = self.state.policy.format_remote_topic(self.flow.name.source, place.topic)
             return TopicPartition(remote, place.partition)
-        return mapped_partition(self.flow, self.evidence.policy, place)
+        return self.state.mapped_partition(place)
 
     def _with_ends(self, facts: Collection[RowFacts]) -> list[RowFacts]:
-        ours = self.evidence.ends("source", {row.source for row in facts})
-        theirs = self.evidence.ends("target", {row.target for row in facts})
+        ours = self.state.ends("source", {row.source for row in facts})
+        theirs = self.state.ends("target", {row.target for row in facts})
         found = []
         for row in facts:
             source, target = ours.get(row.source), theirs.get(row.target)
@@ -203,14 +203,14 @@ class FlowInspection:
 
     def _note_end(self, side: Side, place: TopicPartition, ends: PartitionEnds | None) -> None:
         """A partition of the target that does not exist is a row's own cause; any other end that is missing is a note."""
-        alias, error = self.evidence.clients[side].alias, None if ends is None else ends.error
+        alias, error = self.state.clients[side].alias, None if ends is None else ends.error
         if error == UNKNOWN_TOPIC:
             if side == "source":
                 told = f"{place} does not exist on {alias}, though groups have positions in it"
-                self.evidence.notes.add(Note("missing", alias, told))
+                self.state.notes.add(Note("missing", alias, told))
         elif error is not None and error != NO_RIGHTS:  # without rights: noted where it was asked
             self._unknown.add(place)
-            self.evidence.notes.add(Note("refused", alias, f"ends of {place} on {alias} are not known"))
+            self.state.notes.add(Note("refused", alias, f"ends of {place} on {alias} are not known"))
 
     # --- proofs --------------------------------------------------------------------------------------------------
 
@@ -236,7 +236,7 @@ class FlowInspection:
         groups = sorted({row.group for row in rows})
         if not groups:
             return {}
-        ours, theirs = self.evidence.commits("source", groups), self.evidence.commits("target", groups)
+        ours, theirs = self.state.commits("source", groups), self.state.commits("target", groups)
         fresh = {}
         for row in rows:
             here = _committed(ours.get(row.group), row.source)
@@ -248,16 +248,16 @@ class FlowInspection:
 
     def _note_forbidden(self) -> None:
         for side, topic in self._worth.forbidden:
-            alias = self.evidence.clients[side].alias
+            alias = self.state.clients[side].alias
             told = f"cluster {alias}: records of topic {topic} cannot be read"
-            self.evidence.notes.add(Note("refused", alias, told, f"Read on topic {topic}"))
+            self.state.notes.add(Note("refused", alias, told, f"Read on topic {topic}"))
 
     # --- judging -------------------------------------------------------------------------------------------------
 
     def _judged(self, row: RowFacts, proof: Proof | None) -> InspectedRow:
-        checkpoint = self.evidence.checkpoints().of(row.group, row.target)
+        checkpoint = self.state.checkpoints().last.at(row.group, row.target)
         if checkpoint is not None:
-            told = Checkpoint(row.group, row.target, checkpoint.upstream_offset, checkpoint.downstream_offset, "")
+            told = Checkpoint(row.group, row.target, checkpoint.upstream, checkpoint.downstream, "")
             row = replace(row, checkpoint=told, checkpoint_time_ms=checkpoint.time_ms)
         verdict, copy = judge(row), self._worth.copy(row.source)
         if copy is not None:
@@ -265,14 +265,14 @@ class FlowInspection:
         return InspectedRow(row, verdict, proof, find_cause(row, verdict, proof, self._around(row)), copy)
 
     def _around(self, row: RowFacts) -> Circumstances:
-        history = self.evidence.syncs().histories.of(row.source)
+        history = self.state.syncs().histories.of(row.source)
         usable = [] if history is None else [s.upstream_offset for s in history.kept if s.upstream_offset >= 0]
         return Circumstances(
             now_ms=row.read_at_ms,
             syncs_commits=self.flow.sync_group_offsets_enabled,
             commits_interval_s=max(self.flow.sync_group_offsets_interval_seconds, 0),
-            comes_from_target=self.evidence.policy.topic_source(row.source.topic) == self.flow.name.target,
-            has_checkpoints=self.evidence.checkpoints().has_group(row.group),
+            comes_from_target=self.state.policy.topic_source(row.source.topic) == self.flow.name.target,
+            has_checkpoints=self.state.checkpoints().last.has_group(row.group),
             translatable=self._worth.translation(row) is not None,
             first_translatable=min(usable, default=None),
             is_target_known=row.target not in self._unknown,
@@ -283,11 +283,11 @@ class FlowInspection:
 
     def standing(self) -> FlowStanding:
         """How the flow stands; complete once every row was read."""
-        theirs = max((stored.time_ms for stored in self.evidence.positions().all()), default=-1)
-        ledger = self.evidence.ledger()
+        theirs = max((stored.time_ms for stored in self.state.positions().own()), default=-1)
+        ledger = self.state.ledger()
         ours = max(ledger.times.values(), default=-1) if ledger is not None else -1
-        syncs = max((timed.time_ms for timed in self.evidence.syncs().newest.values()), default=-1)
-        newest = max(theirs, ours, syncs, self.evidence.checkpoints().newest_ms)
+        syncs = max((timed.time_ms for timed in self.state.syncs().newest.values()), default=-1)
+        newest = max(theirs, ours, syncs, self.state.checkpoints().last.newest_ms)
         is_ours = ledger is not None and ledger.view.owner is not None and not ledger.view.owner.released
         runner: Literal["sparkmirror", "MirrorMaker 2", ""] = "MirrorMaker 2" if newest >= 0 else ""
         return FlowStanding(

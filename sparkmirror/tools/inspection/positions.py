@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from sparkmirror.clusters import describe_topic_configs
 from sparkmirror.errors import ClusterError
 from sparkmirror.groups import Translation
-from sparkmirror.model import TopicPartition
-from sparkmirror.tools.evidence import CopyPosition, FlowEvidence, Side, copy_position
+from sparkmirror.model import Side, TopicPartition
+from sparkmirror.state import CopyPosition, FlowState
 from sparkmirror.tools.flow_logs import FlowLogs
 from sparkmirror.tools.inspection.rows import RowFacts
 from sparkmirror.tools.proof import (
@@ -27,10 +27,10 @@ __all__ = ["PositionWorth"]
 class PositionWorth:
     """Proofs for rows of one flow. Rows with the same positions share one. Close it."""
 
-    def __init__(self, evidence: FlowEvidence, limits: WalkLimits | None) -> None:
+    def __init__(self, state: FlowState, limits: WalkLimits | None) -> None:
         self.reads_records = limits is not None
-        self._evidence, self._flow, self._limits = evidence, evidence.flow, limits
-        self._logs = FlowLogs(evidence)
+        self._state, self._flow, self._limits = state, state.flow, limits
+        self._logs = FlowLogs(state)
         self._copies: dict[TopicPartition, CopyPosition | None] = {}
         self._compacts: dict[tuple[Side, str], bool] = {}
 
@@ -53,7 +53,7 @@ class PositionWorth:
     def copy(self, partition: TopicPartition) -> CopyPosition | None:
         """How far the copy of a partition has come."""
         if partition not in self._copies:
-            self._copies[partition] = copy_position(self._evidence, partition)
+            self._copies[partition] = self._state.copy_position(partition)
         return self._copies[partition]
 
     def translation(self, row: RowFacts) -> Translation | None:
@@ -64,8 +64,8 @@ class PositionWorth:
         """The positions that are compared: with the commit, or with the checkpoint where commits are not synced."""
         at = row.target_offset
         if at is None and not self._flow.sync_group_offsets_enabled:
-            checkpoint = self._evidence.checkpoints().of(row.group, row.target)
-            at = None if checkpoint is None else checkpoint.downstream_offset
+            checkpoint = self._state.checkpoints().last.at(row.group, row.target)
+            at = None if checkpoint is None else checkpoint.downstream
         return None if at is None or row.target_ends is None else (row.source, row.target, row.source_offset, at)
 
     # --- by records ----------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ class PositionWorth:
     def _learn_compaction(self, side: Side, topics: set[str]) -> None:
         new = [topic for topic in topics if (side, topic) not in self._compacts]
         try:
-            configs = describe_topic_configs(self._evidence.clients[side], new)
+            configs = describe_topic_configs(self._state.clients[side], new)
         except ClusterError:
             configs = {}  # without the right to see settings, a log counts as not compacted
         for topic in new:

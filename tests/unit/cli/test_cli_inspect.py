@@ -17,7 +17,7 @@ from sparkmirror.cli.inspect.command import ORIGINAL, unabbreviated
 from sparkmirror.cli.inspect.forms import EXTRA_COLUMNS, CsvForm, ExtendedCsvForm, JsonForm, is_listed
 from sparkmirror.cli.inspect.table import TableForm, flow_lines
 from sparkmirror.model import OffsetSync, TopicPartition
-from sparkmirror.tools.evidence import Note, Notes
+from sparkmirror.state import Note, Notes
 from sparkmirror.tools.inspection import (
     COLUMNS,
     HEADER,

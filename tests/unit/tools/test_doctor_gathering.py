@@ -10,25 +10,24 @@ from unit.tools.doctor_builders import NOW, ORDERS, a_group, cluster_of, facts_o
 
 from sparkmirror.clusters import ClusterView
 from sparkmirror.errors import BrokerTooOld
-from sparkmirror.ledger import Attempt, LedgerView, Open, Position, Receipt, Run
+from sparkmirror.ledger import Attempt, Open, Position, Receipt, Run
 from sparkmirror.model import OffsetSync, TopicPartition
+from sparkmirror.state import CheckpointTable, FlowState, LedgerTable, Note, PositionTable, SyncTable
+from sparkmirror.state.flow_state import NOTES_MAX
 from sparkmirror.tools.doctor.examination import sample_of
 from sparkmirror.tools.doctor.facts import Part, Synced
-from sparkmirror.tools.doctor.findings import Subject
-from sparkmirror.tools.doctor.gathering.asking import Asker
 from sparkmirror.tools.doctor.gathering.connect import Connectors
-from sparkmirror.tools.doctor.gathering.copies import SyncStory
+from sparkmirror.tools.doctor.gathering.flow import _opens
 from sparkmirror.tools.doctor.gathering.internal import odd_keys_of
 from sparkmirror.tools.doctor.gathering.proofs import _pairs
 from sparkmirror.tools.doctor.samples import BaselineUnreadable, load_samples, save_samples
-from sparkmirror.tools.evidence import NOTES_MAX, FlowEvidence, LedgerEvidence, Note
 from sparkmirror.tools.flow_logs import FlowLogs
 from sparkmirror.tools.offsets.listing import _Gathering
 from sparkmirror.tools.offsets.requests import StoragePlace
-from sparkmirror.tools.standing_records import CheckpointTable, PositionTable, SyncTable
 from sparkmirror.wire import Record, connect_partition, encode_connect_offset, encode_offset_sync, source_key
 
 SOURCE = "MirrorSourceConnector"
+PLACE = TopicPartition("mm2-offset-syncs.B.internal", 0)
 
 
 def record(key: str | bytes, value: object, time: int = NOW, offset: int = 0) -> Record:
@@ -85,11 +84,11 @@ def test_what_is_no_state_is_passed_over(value: bytes | None) -> None:
     assert all(connector.own is None for connector in found.all().values())
 
 
-def story_of(*pairs: tuple[int, int]) -> SyncStory:
-    story = SyncStory()
+def story_of(*pairs: tuple[int, int]) -> SyncTable:
+    story = SyncTable()
     for number, (upstream, downstream) in enumerate(pairs):
         key, value = encode_offset_sync(OffsetSync(ORDERS, upstream, downstream))
-        story.take(Record(number, NOW + number, key, value))
+        story.take(PLACE, Record(number, NOW + number, key, value))
     return story
 
 
@@ -123,7 +122,7 @@ def test_a_new_beginning_of_ours_forgets_everything() -> None:
 def test_what_is_no_sync_is_passed_over() -> None:
     story = story_of((0, 0))
     for bad in (Record(1, 0, None, b""), Record(2, 0, b"\0", b"\0"), Record(3, 0, b"x", None)):
-        story.take(bad)
+        assert story.take(PLACE, bad) is not None
     assert story.holes == {}
 
 
@@ -171,13 +170,13 @@ def test_a_file_that_holds_no_looks_is_refused(tmp_path: Path, content: bytes) -
 
 def bounds_by_ledger(target_topic: str) -> object:
     """Where the record at 5 of A.orders comes from, by a ledger that copied ten records to this topic."""
-    view, attempt = LedgerView(), Attempt(0, 1, 1)
-    view.apply(Open(ORDERS, attempt, None, 0, 0, target_topic, 7, 1, Position(0, 0, 0), "", "", False, False, False, False))
-    view.apply(Receipt(ORDERS, attempt, Position(30, 10, 10), -1, 10, 0, (Run(20, 0, 10),)))
-    evidence = FlowEvidence(flow_of())
-    evidence._kept |= {"ledger": LedgerEvidence(view, NOW), "offset syncs": SyncTable()}
-    [(_, pair)] = _pairs(FlowLogs(evidence), facts_of(groups=[a_group()]))
-    evidence.close()
+    ledger, attempt = LedgerTable(), Attempt(0, 1, 1)
+    ledger.view.apply(Open(ORDERS, attempt, None, 0, 0, target_topic, 7, 1, Position(0, 0, 0), "", "", False, False, False, False))
+    ledger.view.apply(Receipt(ORDERS, attempt, Position(30, 10, 10), -1, 10, 0, (Run(20, 0, 10),)))
+    flow = FlowState(flow_of())
+    flow._kept |= {Part.LEDGER: ledger, Part.SYNCS: SyncTable()}
+    [(_, pair)] = _pairs(FlowLogs(flow), facts_of(groups=[a_group()]))
+    flow.close()
     return pair.bounds(5)
 
 
@@ -201,38 +200,40 @@ class _OldCluster:
         """Nothing is open."""
 
 
-def test_a_broker_that_is_too_old_leaves_the_question_open_with_the_reason() -> None:
-    evidence = FlowEvidence(flow_of())
-    evidence.clients["source"] = _OldCluster()  # type: ignore[assignment]  # only these are called
-    asker = Asker(evidence)
-    assert asker.hear(Part.SOURCE_GROUPS, "source", lambda: evidence.groups("source")) == {}
-    assert "API 10 is needed in version 4 to 6" in asker.missing[Part.SOURCE_GROUPS].reason
-    assert {note.kind for note in evidence.notes} == {"refused"} and not evidence.notes.is_complete
+def test_a_broker_that_is_too_old_leaves_the_part_unknown_with_the_reason() -> None:
+    flow = FlowState(flow_of())
+    flow.clients["source"] = _OldCluster()  # type: ignore[assignment]  # only these are called
+    assert flow.groups("source") == {}
+    assert "API 10 is needed in version 4 to 6" in flow.unknown[Part.SOURCE_GROUPS].reason
+    assert {note.kind for note in flow.notes} == {"refused"} and not flow.notes.is_complete
 
 
-def full_of_notes() -> FlowEvidence:
+def full_of_notes() -> FlowState:
     """As many as are kept, and the clusters do not answer any more."""
-    evidence = FlowEvidence(flow_of())
-    evidence._down |= {"source", "target"}
+    flow = FlowState(flow_of())
+    flow._down |= {"source", "target"}
     for number in range(NOTES_MAX):
-        evidence.notes.add(Note("malformed", "B", f"record {number}"))
-    return evidence
+        flow.notes.add(Note("malformed", "B", f"record {number}"))
+    return flow
 
 
 def test_a_refusal_beyond_the_notes_that_are_kept_still_leaves_its_question_open() -> None:
-    evidence = full_of_notes()
-    asker = Asker(evidence)
-    asker.hear_each("source", lambda _: Subject(), lambda: evidence.notes.add(Note("refused", "A", "group g")))
-    assert [left.reason for left in asker.opens] == ["cluster A: 1 more notes (refused)"]
-    evidence._down.clear()
-    evidence._kept["topics of target"] = None
-    asker.hear(Part.POSITIONS, "target", lambda: evidence.notes.add(Note("refused", "B", "positions")))
-    assert asker.missing[Part.POSITIONS].reason == "cluster B: 1 more notes (refused)"
+    flow = full_of_notes()
+    flow.notes.add(Note("refused", "A", "commits of group g", group="g"))
+    assert [left.reason for left in _opens(flow)] == ["cluster A: 1 more notes (refused)"]
+
+
+def test_what_is_refused_of_one_group_or_topic_is_open_alone() -> None:
+    flow = FlowState(flow_of())
+    flow.notes.add(Note("refused", "A", "commits of group g", "Describe on group g", group="g"))
+    flow.notes.add(Note("refused", "A", "positions: topic p", "Read on topic p"))
+    [left] = _opens(flow)
+    assert (left.subject.group, left.needs) == ("g", "Describe on group g")
 
 
 def test_a_listing_says_how_many_notes_it_leaves_out_and_is_not_complete() -> None:
-    evidence = full_of_notes()
-    assert _Gathering(evidence.flow, StoragePlace(), evidence).listing(None).is_complete
-    evidence.notes.add(Note("refused", "A", "ends of orders-0"))
-    listing = _Gathering(evidence.flow, StoragePlace(), evidence).listing(None)
+    flow = full_of_notes()
+    assert _Gathering(flow.flow, StoragePlace(), flow).listing(None).is_complete
+    flow.notes.add(Note("refused", "A", "ends of orders-0"))
+    listing = _Gathering(flow.flow, StoragePlace(), flow).listing(None)
     assert (listing.is_complete, listing.notes[-1]) == (False, "cluster A: 1 more notes (refused)")

@@ -16,11 +16,9 @@ from sparkmirror.clusters.surroundings import (
     topic_details,
 )
 from sparkmirror.config import ClusterSettings
-from sparkmirror.model import ConfigEntry
-from sparkmirror.tools.doctor.facts import Certificate, ClusterFacts, Part
-from sparkmirror.tools.doctor.findings import Subject
-from sparkmirror.tools.doctor.gathering.asking import Asker
-from sparkmirror.tools.evidence import Side, has_topic, now_ms
+from sparkmirror.model import ConfigEntry, Side
+from sparkmirror.state import FlowState, Note, Part, now_ms
+from sparkmirror.tools.doctor.facts import Certificate, ClusterFacts
 
 __all__ = ["Wanted", "gather_cluster"]
 
@@ -28,13 +26,9 @@ RETENTION = "offsets.retention.minutes"
 TOPICS_PER_REQUEST_MAX = 500
 
 _PARTS = {
-    "source": (
-        Part.SOURCE_BROKERS, Part.SOURCE_CLOCK, Part.SOURCE_CONFIGS, Part.SOURCE_ACLS, Part.SOURCE_RIGHTS, Part.SOURCE,
-    ),
-    "target": (
-        Part.TARGET_BROKERS, Part.TARGET_CLOCK, Part.TARGET_CONFIGS, Part.TARGET_ACLS, Part.TARGET_RIGHTS, Part.TARGET,
-    ),
-}  # fmt: skip
+    "source": (Part.SOURCE_BROKERS, Part.SOURCE_CLOCK, Part.SOURCE_CONFIGS, Part.SOURCE_ACLS, Part.SOURCE_RIGHTS),
+    "target": (Part.TARGET_BROKERS, Part.TARGET_CLOCK, Part.TARGET_CONFIGS, Part.TARGET_ACLS, Part.TARGET_RIGHTS),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,29 +41,29 @@ class Wanted:
 
 
 def gather_cluster(
-    asker: Asker, side: Side, settings: ClusterSettings, wanted: Wanted
+    state: FlowState, side: Side, settings: ClusterSettings, wanted: Wanted
 ) -> tuple[ClusterFacts, dict[str, TopicDetail]]:
     """The cluster's facts, and replicas and rights of the wanted topics."""
-    brokers, clock, configs_part, acls_part, rights_part, topics_part = _PARTS[side]
-    view = asker.hear(topics_part, side, lambda: asker.evidence.topics(side))
-    topics = [topic for topic in wanted.topics if has_topic(asker.evidence, side, topic)]
-    releases = asker.ask(brokers, side, broker_releases, {})
-    details = asker.ask(rights_part, side, lambda c: _details(c, topics), {})
-    acls = asker.ask(acls_part, side, describe_topic_acls, None) if wanted.acls else None
-    kept = asker.ask(Part.RETENTION, side, lambda c: broker_setting(c, RETENTION), None) if wanted.retention else None
+    brokers, clock, configs_part, acls_part, rights_part = _PARTS[side]
+    view = state.topics(side)
+    topics = [topic for topic in wanted.topics if state.has_topic(side, topic)]
+    releases = state.ask(brokers, side, broker_releases, {})
+    details = state.ask(rights_part, side, lambda c: _details(c, topics), {})
+    acls = state.ask(acls_part, side, describe_topic_acls, None) if wanted.acls else None
+    kept = state.ask(Part.RETENTION, side, lambda c: broker_setting(c, RETENTION), None) if wanted.retention else None
     facts = ClusterFacts(
         alias=settings.alias,
         bootstrap=",".join(f"{host}:{port}" for host, port in settings.bootstrap_servers),
         view=view,
         versions={node: found.release for node, found in releases.items()},
         too_old={node: found.lacks for node, found in releases.items() if found.lacks},
-        skew_ms=asker.ask(clock, side, controller_skew_ms, None),
-        certificates=tuple(map(_certificate, _certificates(asker, side, settings))),
-        configs=_configs(asker, side, configs_part, topics),
+        skew_ms=state.ask(clock, side, controller_skew_ms, None),
+        certificates=tuple(map(_certificate, _certificates(state, side, settings))),
+        configs=_configs(state, side, configs_part, topics),
         groups={},
         acls=None if acls is None else tuple(acls),
         topic_rights={topic: found.rights for topic, found in details.items() if found.rights is not None},
-        cluster_rights=asker.ask(rights_part, side, cluster_rights, None) if wanted.acls else None,
+        cluster_rights=state.ask(rights_part, side, cluster_rights, None) if wanted.acls else None,
         user=principal_of(settings.security),
         offsets_retention_minutes=int(kept) if kept is not None and kept.isdigit() else None,
         read_ms=now_ms(),
@@ -84,16 +78,15 @@ def _details(client: ClusterClient, topics: list[str]) -> dict[str, TopicDetail]
     return found
 
 
-def _certificates(asker: Asker, side: Side, settings: ClusterSettings) -> list[SeenCertificate]:
-    part = Part.SOURCE if side == "source" else Part.TARGET
-    return [*file_certificates(settings), *asker.ask(part, side, broker_certificates, [])]
+def _certificates(state: FlowState, side: Side, settings: ClusterSettings) -> list[SeenCertificate]:
+    return [*file_certificates(settings), *state.ask(Part.topics(side), side, broker_certificates, [])]
 
 
 def _certificate(seen: SeenCertificate) -> Certificate:
     return Certificate(seen.whose, seen.where, int(seen.ends.timestamp() * 1000))
 
 
-def _configs(asker: Asker, side: Side, part: str, topics: list[str]) -> dict[str, dict[str, ConfigEntry]]:
+def _configs(state: FlowState, side: Side, part: str, topics: list[str]) -> dict[str, dict[str, ConfigEntry]]:
     """Effective settings of topics; one that may not be described stays open alone."""
 
     def look(client: ClusterClient) -> dict[str, list[ConfigEntry]]:
@@ -102,13 +95,11 @@ def _configs(asker: Asker, side: Side, part: str, topics: list[str]) -> dict[str
             found |= describe_topic_configs(client, topics[start : start + TOPICS_PER_REQUEST_MAX])
         return found
 
-    found: dict[str, list[ConfigEntry]] = asker.ask(part, side, look, {})
-    alias = asker.client(side).alias
+    found: dict[str, list[ConfigEntry]] = state.ask(part, side, look, {})
+    alias = state.clients[side].alias
     refused = [topic for topic in topics if topic not in found]
-    if refused and part not in asker.missing:
+    if refused and part not in state.unknown:
         more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
-        asker.leave_open(
-            Subject(cluster=alias), f"settings of topic {refused[0]}{more} on {alias} cannot be read",
-            f"DescribeConfigs on topic {refused[0]}{more}",
-        )  # fmt: skip
+        message = f"settings of topic {refused[0]}{more} on {alias} cannot be read"
+        state.notes.add(Note("refused", alias, message, f"DescribeConfigs on topic {refused[0]}{more}", refused[0]))
     return {topic: {entry.name: entry for entry in entries} for topic, entries in found.items()}

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 
-from sparkmirror.clusters import ClusterClient
 from sparkmirror.config import FlowSettings, Settings
 from sparkmirror.config.properties import parse_properties
-from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.model import FlowName
+from sparkmirror.state import FlowState, Note, now_ms
 from sparkmirror.tools.doctor.facts import DEFAULT_OF, Connector, Facts, Malformed, Part, Runner
 from sparkmirror.tools.doctor.findings import Open, Subject
-from sparkmirror.tools.doctor.gathering.asking import Asker
 from sparkmirror.tools.doctor.gathering.clusters import Wanted, gather_cluster
 from sparkmirror.tools.doctor.gathering.connect import Connectors
-from sparkmirror.tools.doctor.gathering.copies import copies_of, read_sync_story
+from sparkmirror.tools.doctor.gathering.copies import copies_of
 from sparkmirror.tools.doctor.gathering.groups import Commits, gather_commits, groups_of
 from sparkmirror.tools.doctor.gathering.internal import (
     gather_heartbeats,
@@ -27,9 +27,7 @@ from sparkmirror.tools.doctor.gathering.proofs import prove_groups
 from sparkmirror.tools.doctor.gathering.reads import ReadLimits, read_records_of
 from sparkmirror.tools.doctor.gathering.runner import runner_of
 from sparkmirror.tools.doctor.samples import Sample
-from sparkmirror.tools.evidence import FlowEvidence, has_topic, now_ms, read_to_mark
 from sparkmirror.topology import TopicDecision, select_topics
-from sparkmirror.wire import Record
 
 __all__ = ["GatherOptions", "gather"]
 
@@ -55,138 +53,122 @@ def gather(
     settings: Settings, flow: FlowSettings, options: GatherOptions, past: tuple[Sample, ...] = ()
 ) -> tuple[Facts, tuple[Open, ...]]:
     """Everything about one flow, and what could not be asked. Reads only."""
-    evidence = FlowEvidence(flow)
-    try:
-        asker = Asker(evidence)
-        facts = _gather(asker, settings, options, past)
-        return facts, tuple(asker.opens)
-    finally:
-        evidence.close()
+    with closing(FlowState(flow)) as state:
+        facts = _gather(state, settings, options, past)
+        return facts, tuple(_opens(state))
 
 
-def _gather(asker: Asker, settings: Settings, options: GatherOptions, past: tuple[Sample, ...]) -> Facts:
-    evidence, flow = asker.evidence, asker.evidence.flow
-    decisions = _decisions(asker)
-    asker.hear(Part.TARGET, "target", lambda: evidence.topics("target"))
+def _opens(state: FlowState) -> Iterator[Open]:
+    """What is unknown of one topic or group, and commits that could not be read at all; rules name the other parts."""
+    name = str(state.flow.name)
+    for part in (Part.SOURCE_COMMITS, Part.TARGET_COMMITS):
+        if part in state.unknown and state.is_up("source" if part is Part.SOURCE_COMMITS else "target"):
+            yield Open("V1", name, Subject(), state.unknown[part].reason, state.unknown[part].needs)
+    for note in (*state.notes, *state.notes.rest()):
+        if note.kind == "refused" and (note.topic or note.group or note not in state.notes):
+            yield Open("V1", name, Subject(note.topic, group=note.group), note.message, note.needs)
+
+
+def _gather(state: FlowState, settings: Settings, options: GatherOptions, past: tuple[Sample, ...]) -> Facts:
+    flow = state.flow
+    decisions = _decisions(state)
     # What says how far the copy and the groups are, before anything that says where logs end.
-    positions = asker.hear(Part.POSITIONS, "target", evidence.positions)
-    ledger = asker.hear(Part.LEDGER, "target", evidence.ledger)
-    syncs_side = "source" if flow.offset_syncs_topic_location == "source" else "target"
-    syncs = asker.hear(Part.SYNCS, "source" if syncs_side == "source" else "target", evidence.syncs)
-    checkpoints = asker.hear(Part.CHECKPOINTS, "target", evidence.checkpoints)
-    connectors = _connectors(asker)
-    commits = gather_commits(asker)
-    story = read_sync_story(asker)
-    copies = copies_of(asker, decisions, syncs, story)
-    runner = _runner(asker, commits, connectors)
+    positions, syncs, checkpoints = state.positions(), state.syncs(), state.checkpoints()
+    connectors = _connectors(state)
+    commits = gather_commits(state)
+    copies = copies_of(state, decisions)
+    runner = _runner(state, commits, connectors)
     if runner.program == "sparkmirror":
         connectors = {}  # what an earlier MirrorMaker 2 left behind says nothing of now
-    names = internal_names(flow, evidence.policy)
+    names = internal_names(flow, state.policy)
     copied = [d for d in decisions if d.replicated]
     wants_acls = flow.sync_topic_acls_enabled
     source, source_details = gather_cluster(
-        asker, "source", flow.source, Wanted([*(d.topic for d in copied), *names["source"]], wants_acls)
+        state, "source", flow.source, Wanted([*(d.topic for d in copied), *names["source"]], wants_acls)
     )
     target, target_details = gather_cluster(
-        asker, "target", flow.target,
+        state, "target", flow.target,
         Wanted([*(d.remote for d in copied), *names["target"]], wants_acls, flow.sync_group_offsets_enabled),
     )  # fmt: skip
     by_alias = {source.alias: source, target.alias: target}
     details = {source.alias: source_details, target.alias: target_details}
-    groups = groups_of(asker, commits, copies, checkpoints, syncs)
-    heartbeats = gather_heartbeats(asker, decisions, source, target)
+    groups = groups_of(state, commits, copies)
+    heartbeats = gather_heartbeats(state, decisions, target)
     facts = Facts(
         flow=flow,
-        policy=evidence.policy,
+        policy=state.policy,
         file_words=_file_words(settings, flow),
         now_ms=now_ms(),
         source=replace(source, groups=commits.source_groups),
         target=replace(target, groups=commits.target_groups),
         places=_places(settings.path, flow),
         back=_back(settings, flow),
-        missing=asker.missing,
+        missing=state.unknown,
         decisions=decisions,
         runner=runner,
         copies=copies,
         connectors=connectors,
         groups=groups,
-        internal_topics=internal_topics_of(flow, evidence.policy, runner.program, by_alias, details),
+        internal_topics=internal_topics_of(flow, state.policy, runner.program, by_alias, details),
         odd_keys=odd_keys_of(
-            source, positions, target.partitions(flow.offset_storage_topic), (evidence.syncs_topic, syncs),
-            (evidence.checkpoints_topic, checkpoints),
-            commits.source_groups if Part.SOURCE_GROUPS not in asker.missing else None,
+            source, positions, target.partitions(flow.offset_storage_topic), (state.syncs_topic, syncs),
+            (state.checkpoints_topic, checkpoints),
+            commits.source_groups if Part.SOURCE_GROUPS not in state.unknown else None,
         ),
         malformed=tuple(
             Malformed(note.cluster, note.message)
-            for note in (*evidence.notes, *evidence.notes.rest())
+            for note in (*state.notes, *state.notes.rest())
             if note.kind == "malformed"
         ),
         heartbeats=heartbeats,
         past=past,
     )  # fmt: skip
-    del ledger
-    return _with_records(asker, facts, options)
+    return _with_records(state, facts, options)
 
 
-def _with_records(asker: Asker, facts: Facts, options: GatherOptions) -> Facts:
-    is_up = asker.evidence.is_up("source") and asker.evidence.is_up("target")
-    if not options.records or not is_up:
+def _with_records(state: FlowState, facts: Facts, options: GatherOptions) -> Facts:
+    if not options.records or not state.is_up("source") or not state.is_up("target"):
         return facts
-    reads = read_records_of(facts, asker.client("source"), asker.client("target"), options.limits)
+    reads = read_records_of(facts, state, options.limits)
     for topic, why in sorted({place.topic: why for place, why in reads.unread.items()}.items()):
-        asker.leave_open(Subject(topic), f"records of {topic} cannot be read: {why}", f"Read on topic {topic}")
+        message, needs = f"records of {topic} cannot be read: {why}", f"Read on topic {topic}"
+        state.notes.add(Note("refused", state.flow.name.source, message, needs, topic))
     facts = replace(facts, reads=reads)
     if options.proofs:
-        facts = replace(facts, proofs=prove_groups(asker, facts))
+        facts = replace(facts, proofs=prove_groups(state, facts))
     return replace(facts, now_ms=now_ms())
 
 
 # --- parts -----------------------------------------------------------------------------------------------------
 
 
-def _decisions(asker: Asker) -> tuple[TopicDecision, ...]:
-    evidence = asker.evidence
-    view = asker.hear(Part.SOURCE, "source", lambda: evidence.topics("source"))
+def _decisions(state: FlowState) -> tuple[TopicDecision, ...]:
+    view = state.topics("source")
     if view is None:
         return ()
     names = [t.name for t in view.topics.values() if not t.is_internal and not t.error]
-    decided = select_topics(evidence.flow, evidence.policy, names)
+    decided = select_topics(state.flow, state.policy, names)
     others = [TopicDecision(t.name, False, BROKERS_OWN, "") for t in view.topics.values() if t.is_internal]
     return tuple(sorted([*decided, *others], key=lambda decision: decision.topic))
 
 
-def _connectors(asker: Asker) -> dict[str, Connector]:
-    flow, found = asker.evidence.flow, Connectors()
-    for part, topic, take in (
-        (Part.CONNECT, flow.status_storage_topic, found.take_states),
-        (Part.CONNECT_SETTINGS, flow.config_storage_topic, found.take_settings),
-    ):
-        if has_topic(asker.evidence, "target", topic):
-            records: list[Record] = asker.ask(part, "target", lambda c, topic=topic: _records(c, topic), [])  # type: ignore[misc]
-            take(records)
-        elif not asker.evidence.is_up("target"):
-            asker.ask(part, "target", lambda _: None, None)
+def _connectors(state: FlowState) -> dict[str, Connector]:
+    flow, found = state.flow, Connectors()
+    found.take_states(state.records(Part.CONNECT, "target", flow.status_storage_topic))
+    found.take_settings(state.records(Part.CONNECT_SETTINGS, "target", flow.config_storage_topic))
     return found.all()
 
 
-def _records(client: ClusterClient, topic: str) -> list[Record]:
-    view = client.view([topic]).topics.get(topic)
-    indexes: Iterable[int] = () if view is None else sorted(view.leaders)
-    return [record for index in indexes for record in read_to_mark(client, TopicPartition(topic, index))]
-
-
-def _runner(asker: Asker, commits: Commits, connectors: Mapping[str, Connector]) -> Runner:
-    evidence, flow = asker.evidence, asker.evidence.flow
-    ledger = evidence.ledger()
-    if not evidence.is_up("target"):
+def _runner(state: FlowState, commits: Commits, connectors: Mapping[str, Connector]) -> Runner:
+    flow, ledger = state.flow, state.ledger()
+    if not state.is_up("target"):
         return Runner("", "unknown")
     owner = ledger.view.owner if ledger is not None else None
-    groups = dict(commits.target_groups) if Part.TARGET_GROUPS not in asker.missing else None
-    stored = list(evidence.positions().all())
-    mm2_ran = bool(connectors) or (owner is None and bool(stored))
+    groups = dict(commits.target_groups) if Part.TARGET_GROUPS not in state.unknown else None
+    mm2_ran = bool(connectors) or (owner is None and any(state.positions().own()))
     newest = max((state.time_ms for c in connectors.values() for state in c.tasks.values()), default=0)
     ours = max(ledger.times.values(), default=0) if ledger is not None else 0
-    found = asker.ask(
+    found = state.ask(
         Part.LEDGER, "target",
         lambda c: runner_of(flow, owner, lambda: c, groups, mm2_ran=mm2_ran, ours_is_newer=ours >= newest),
         Runner("", "unknown"),

@@ -7,10 +7,17 @@ from collections.abc import Iterator, Mapping
 from sparkmirror.clusters.surroundings import TopicDetail, newest_times
 from sparkmirror.config import FlowSettings
 from sparkmirror.model import TopicPartition
-from sparkmirror.tools.doctor.facts import ClusterFacts, Heartbeats, InternalTopic, OddKey, Part
-from sparkmirror.tools.doctor.gathering.asking import Asker
-from sparkmirror.tools.standing_records import CONNECTOR, CheckpointTable, PositionTable, StoredPosition, SyncTable
-from sparkmirror.topology import ReplicationPolicy, TopicDecision, ledger_topic
+from sparkmirror.state import (
+    SOURCE_CONNECTOR,
+    CheckpointTable,
+    FlowState,
+    Part,
+    PositionTable,
+    StoredPosition,
+    SyncTable,
+)
+from sparkmirror.tools.doctor.facts import ClusterFacts, Heartbeats, InternalTopic, OddKey
+from sparkmirror.topology import ReplicationPolicy, TopicDecision, ledger_topic, offset_syncs_topic
 from sparkmirror.wire import connect_partition
 
 __all__ = ["gather_heartbeats", "internal_names", "internal_topics_of", "odd_keys_of"]
@@ -20,17 +27,15 @@ ODD_MAX = 200  # keys of one kind; the rest would say the same
 
 def internal_names(flow: FlowSettings, policy: ReplicationPolicy) -> dict[str, list[str]]:
     """Names of all internal topics of the flow, by side."""
-    syncs_on = "source" if flow.offset_syncs_topic_location == "source" else "target"
     found: dict[str, list[str]] = {"source": [], "target": []}
     for topic in _wanted(flow, policy, ""):
-        found[syncs_on if topic.what == "offset syncs" else "target"].append(topic.name)
+        found[flow.syncs_side if topic.what == "offset syncs" else "target"].append(topic.name)
     return found
 
 
 def _wanted(flow: FlowSettings, policy: ReplicationPolicy, program: str) -> Iterator[InternalTopic]:
     source, target = flow.name.source, flow.name.target
     is_ours, is_mm2 = program != "mm2", program != "sparkmirror"
-    on_source = flow.offset_syncs_topic_location == "source"
     positions = flow.offset_storage_replication_factor
 
     def made(
@@ -44,9 +49,9 @@ def _wanted(flow: FlowSettings, policy: ReplicationPolicy, program: str) -> Iter
         yield made(flow.config_storage_topic, "settings of connectors", True, 1, flow.config_storage_replication_factor)
         yield made(flow.status_storage_topic, "states of connectors", True, None, flow.status_storage_replication_factor)
     if flow.emit_offset_syncs_enabled:
-        alias, place = (target, source) if on_source else (source, target)
         factor = flow.offset_syncs_topic_replication_factor
-        yield made(policy.offset_syncs_topic(alias), "offset syncs", True, 1, factor, place)
+        place = source if flow.syncs_side == "source" else target
+        yield made(offset_syncs_topic(flow, policy), "offset syncs", True, 1, factor, place)
     if flow.emit_checkpoints_enabled:
         yield made(policy.checkpoints_topic(source), "checkpoints", True, 1, flow.checkpoints_topic_replication_factor)
     if flow.emit_heartbeats_enabled:
@@ -100,7 +105,7 @@ def odd_keys_of(
     if gone:
         words = f"{len(gone)} topics that are not on {source.alias} have offset syncs: {', '.join(gone[:3])}"
         found.append(OddKey("orphan sync", TopicPartition(syncs[0], 0), gone[0], words, topic=gone[0]))
-    lone = sorted(group for group in checkpoints[1].groups() if groups is not None and group not in groups)
+    lone = sorted(group for group in checkpoints[1].last.groups() if groups is not None and group not in groups)
     if lone:
         words = f"{len(lone)} groups that are not on {source.alias} have checkpoints: {', '.join(lone[:3])}"
         found.append(OddKey("orphan checkpoint", TopicPartition(checkpoints[0], 0), lone[0], words, group=lone[0]))
@@ -109,8 +114,8 @@ def odd_keys_of(
 
 def _odd_positions(source: ClusterFacts, positions: PositionTable, partitions: int) -> Iterator[OddKey]:
     by_key: dict[bytes, list[StoredPosition]] = {}
-    for stored in positions.all():
-        if stored.last_offset is not None and stored.connector == CONNECTOR and stored.is_canonical:
+    for stored in positions.own():
+        if stored.last_offset is not None and stored.connector == SOURCE_CONNECTOR and stored.is_canonical:
             by_key.setdefault(stored.key, []).append(stored)
     told: set[str] = set()
     for key, places in list(by_key.items()):
@@ -139,17 +144,17 @@ def _odd_positions(source: ClusterFacts, positions: PositionTable, partitions: i
 
 
 def gather_heartbeats(
-    asker: Asker, decisions: tuple[TopicDecision, ...], source: ClusterFacts, target: ClusterFacts
+    state: FlowState, decisions: tuple[TopicDecision, ...], target: ClusterFacts
 ) -> Heartbeats | None:
     """The newest heartbeat on the source and the newest copy; None where heartbeats are not this flow's business."""
-    flow, policy = asker.evidence.flow, asker.evidence.policy
+    flow, policy = state.flow, state.policy
     decision = next((d for d in decisions if d.topic == policy.heartbeats_topic and d.replicated), None)
     if decision is None or not flow.heartbeats_replication_enabled:
         return None
     here, there = TopicPartition(decision.topic, 0), TopicPartition(decision.remote, 0)
-    written = asker.ask(Part.HEARTBEATS, "source", lambda c: newest_times(c, [here]), {})
+    written = state.ask(Part.HEARTBEATS, "source", lambda c: newest_times(c, [here]), {})
     copied: dict[TopicPartition, int] = {}
     if target.has(decision.remote):
-        copied = asker.ask(Part.HEARTBEATS, "target", lambda c: newest_times(c, [there]), {})
+        copied = state.ask(Part.HEARTBEATS, "target", lambda c: newest_times(c, [there]), {})
     writer = f"{flow.name.target}->{flow.name.source}"
     return Heartbeats(decision.topic, decision.remote, written.get(here), copied.get(there), writer)

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
 
+from sparkmirror.state import FlowState, now_ms
 from sparkmirror.tools.doctor.facts import Facts, GroupFacts, Proof
-from sparkmirror.tools.doctor.gathering.asking import Asker
-from sparkmirror.tools.evidence import now_ms
 from sparkmirror.tools.flow_logs import FlowLogs
 from sparkmirror.tools.proof import Pair, WalkLimits, prove, run_all
 from sparkmirror.tools.proof import Proof as RecordProof
@@ -19,9 +18,9 @@ PROOFS_MAX = 5_000
 WALK_RECORDS = 10_000
 
 
-def prove_groups(asker: Asker, facts: Facts) -> tuple[Proof, ...]:
+def prove_groups(state: FlowState, facts: Facts) -> tuple[Proof, ...]:
     """What each group's position on the target is worth."""
-    with closing(FlowLogs(asker.evidence)) as logs:
+    with closing(FlowLogs(state)) as logs:
         wanted = list(islice(_pairs(logs, facts), PROOFS_MAX))
         if not wanted:
             return ()

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 
-from sparkmirror.clusters import ClusterClient, read_raw
+from sparkmirror.clusters import ClusterClient, read_range
 from sparkmirror.errors import ClusterError
 from sparkmirror.model import TopicPartition
+from sparkmirror.state import FlowState
 from sparkmirror.tools.doctor.checks.tasks import failed_tasks, refused_by
 from sparkmirror.tools.doctor.facts import Copy, Facts, LargeRecord, Pair, Reads, Tail
-from sparkmirror.tools.flow_logs import is_read_committed, open_readers
+from sparkmirror.tools.flow_logs import FlowLogs
 from sparkmirror.tools.proof.proving import Asking, same_record
 from sparkmirror.tools.proof.running import run_all
 from sparkmirror.tools.proof.values import Ask, Seen, WalkLimits
-from sparkmirror.wire import AbortedTransactions, Record, read_records
+from sparkmirror.wire import Record, read_records
 
 __all__ = ["ReadLimits", "read_records_of"]
 
@@ -44,17 +46,13 @@ class _Found:
     unread: dict[TopicPartition, str] = field(default_factory=dict)
 
 
-def read_records_of(facts: Facts, source: ClusterClient, target: ClusterClient, limits: ReadLimits) -> Reads:
+def read_records_of(facts: Facts, state: FlowState, limits: ReadLimits) -> Reads:
     """Reads what the checks need; a partition that cannot be read says why."""
-    found = _Found()
-    readers = open_readers(facts.flow, {"source": source, "target": target}, WalkLimits(limits.records))
-    try:
+    found, source = _Found(), state.clients["source"]
+    with closing(FlowLogs(state)) as logs:
         work = [*_pairs(facts, found), *_firsts(facts, found), *_tails(facts, found), *_holes(facts, found)]
         askings = [((copy.partition, copy.remote), asking) for copy, asking in work[: limits.partitions]]
-        run_all(askings, readers)
-    finally:
-        for reader in readers.values():
-            reader.close()
+        run_all(askings, logs.open(WalkLimits(limits.records)))
     _read_next(facts, source, found, limits)
     _read_large(facts, source, found, limits)
     return Reads(found.pairs, found.firsts, found.next_records, found.large, found.tails, found.lost, found.unread)
@@ -238,7 +236,7 @@ def _read_next(facts: Facts, source: ClusterClient, found: _Found, limits: ReadL
     for copy in behind[: limits.partitions]:
         assert copy.source_ends is not None
         at = max(copy.reached if copy.reached is not None else copy.source_ends[0], copy.source_ends[0])
-        for record in _records(source, copy.partition, at, found, read_committed=is_read_committed(facts.flow)):
+        for record in _records(facts, source, copy, at, found):
             found.next_records[copy.partition] = _measured(record)
             break
 
@@ -247,7 +245,7 @@ def _read_large(facts: Facts, source: ClusterClient, found: _Found, limits: Read
     for copy, is_culprit in _suspects(facts):
         assert copy.source_ends is not None
         at = max(copy.next_upstream or 0, copy.source_ends[0])
-        records = _records(source, copy.partition, at, found, read_committed=is_read_committed(facts.flow))
+        records = _records(facts, source, copy, at, found)
         for count, record in enumerate(records):
             measured = _measured(record)
             if is_culprit(measured):
@@ -295,23 +293,15 @@ def _limit(facts: Facts, copy: Copy, kind: str) -> _Limit:
     return _Limit(size=facts.target.number(topic, "max.message.bytes"))
 
 
-def _records(
-    client: ClusterClient, place: TopicPartition, at: int, found: _Found, *, read_committed: bool
-) -> Iterator[Record]:
-    """Records from an offset on, batch by batch; a refusal ends it and is noted."""
-    while True:
-        try:
-            read = read_raw(client, place, at, read_committed=read_committed)
-            if not read.batches:
-                return
-            aborted = AbortedTransactions((read.aborted or []) if read_committed else [])
-            for batch in read.batches:
-                if not aborted.drops(batch) and not batch.is_control:
-                    yield from (record for record in read_records(batch) if record.offset >= at)
-                at = batch.last_offset + 1
-        except ClusterError as error:
-            found.unread[place] = error.message
-            return
+def _records(facts: Facts, client: ClusterClient, copy: Copy, at: int, found: _Found) -> Iterator[Record]:
+    """Records from an offset to the end that was seen; a refusal ends it and is noted."""
+    assert copy.source_ends is not None
+    committed, end = facts.flow.reads_committed, copy.source_ends[1]
+    try:
+        for batch in read_range(client, copy.partition, at, end, read_committed=committed, is_whole=False):
+            yield from (record for record in read_records(batch) if record.offset >= at)
+    except ClusterError as error:
+        found.unread[copy.partition] = error.message
 
 
 def _measured(record: Record) -> LargeRecord:
