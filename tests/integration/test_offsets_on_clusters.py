@@ -28,7 +28,9 @@ from integration.mirroring import (
     write_settings,
 )
 from integration.scenario import client_of, commit, java_formatted, java_offsets
+from integration.test_inspect_on_clusters import AUTHORIZER, rule_filter
 from judge import java_records
+from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePatternType, ResourcePattern, ResourceType
 
 from sparkmirror.clusters import append_records, committed_offsets, read_to_end
 from sparkmirror.clusters.members import describe_groups
@@ -433,6 +435,49 @@ def test_what_cannot_be_trusted_is_refused(source_cluster, target_cluster, tmp_p
         assert "there is nothing more to change" in done("reset", staged.file, "--topic", staged.topic, "--yes")
         with admin_of(target_cluster) as admin:
             admin.delete_topics([staged.offsets_topic])
+
+
+# --- what may not be seen --------------------------------------------------------------------------------------
+
+
+@contextmanager
+def denied(cluster: LocalCluster, kind: ResourceType, name: str, operation: ACLOperation) -> Iterator[None]:
+    """Everybody may do everything with a resource but this."""
+    resource = ResourcePattern(kind, name, ACLResourcePatternType.LITERAL)
+    rules = [
+        ACL("User:*", "*", ACLOperation.ALL, ACLPermissionType.ALLOW, resource),
+        ACL("User:*", "*", operation, ACLPermissionType.DENY, resource),
+    ]
+    with admin_of(cluster) as admin:
+        assert not admin.create_acls(rules)["failed"]
+        try:
+            yield
+        finally:
+            admin.delete_acls([rule_filter(resource)])
+
+
+def refused_with(words: str, *command: Any) -> None:
+    """Waits until the broker knows a rule, then does it in earnest: it must be refused for the same reason."""
+    await_true(lambda: words in offsets(*command).output, 60, words)
+    outcome = offsets(*command, "--yes")
+    assert (outcome.status, words in outcome.output) == (2, True), outcome.output
+
+
+def test_what_may_exist_unseen_is_not_taken_for_absent(source_cluster, tmp_path: Path) -> None:
+    with LocalCluster("hiding", overrides=AUTHORIZER) as hiding, stage("omh", source_cluster, hiding, tmp_path) as staged:
+        ledger, copy = "mm2-ledger.omh.internal", f"omh.{staged.topic}"
+        create_topics(hiding, {ledger: (1, {}), copy: (2, {})})
+        staged.write(3, staged.key(), b'{"offset":9}')
+        reset = ("reset", staged.file, "--topic", staged.topic)
+        with denied(hiding, ResourceType.TOPIC, ledger, ACLOperation.DESCRIBE):
+            refused_with(f"needs Describe on topic {ledger}", *reset)
+        with admin_of(hiding) as admin:
+            admin.delete_topics([ledger])
+        await_true(lambda: ledger not in topics_of(hiding), 60, "the ledger is gone")
+        with denied(hiding, ResourceType.CLUSTER, "kafka-cluster", ACLOperation.DESCRIBE):
+            refused_with("needs Describe on the cluster", *reset, "--with-target")
+        assert staged.read() == {(3, staged.key()): b'{"offset":9}'}
+        assert copy in topics_of(hiding)
 
 
 # --- a flow of sparkmirror's -----------------------------------------------------------------------------------

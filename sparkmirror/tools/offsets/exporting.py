@@ -7,7 +7,7 @@ from sparkmirror.config import FlowSettings
 from sparkmirror.pipeline import FlowLedger
 from sparkmirror.tools.offsets.requests import StoragePlace
 from sparkmirror.tools.offsets.snapshots import LedgerPosition, SavedRecord, Snapshot
-from sparkmirror.tools.offsets.stored import read_stored
+from sparkmirror.tools.offsets.stored import present_topics, read_stored
 from sparkmirror.tools.offsets.undo_file import now_text
 from sparkmirror.topology import ledger_topic, policy_for
 
@@ -41,8 +41,7 @@ def export(flow: FlowSettings, storage: StoragePlace) -> Snapshot:
 
 
 def _ledger(target: ClusterClient, topic: str) -> tuple[LedgerPosition, ...]:
-    found = target.view([topic]).topics.get(topic)
-    if found is None or found.error:
+    if not present_topics(target, [topic]):
         return ()
     positions = {p: history.position() for p, history in FlowLedger(target, topic).read_all().partitions.items()}
     return tuple(LedgerPosition(p, at.upstream, at.downstream) for p, at in sorted(positions.items()) if at is not None)

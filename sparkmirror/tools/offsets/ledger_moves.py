@@ -21,7 +21,7 @@ from sparkmirror.pipeline import FlowLedger, MirroredTopic, Repositioning
 from sparkmirror.tools.offsets.requests import CONNECTOR, EARLIEST, Goal, MoveRequest, StoragePlace
 from sparkmirror.tools.offsets.running import STOP_FIRST, refuse_running_workers
 from sparkmirror.tools.offsets.snapshots import SavedRecord, Snapshot
-from sparkmirror.tools.offsets.stored import StoredPositions, read_stored
+from sparkmirror.tools.offsets.stored import StoredPositions, present_topics, read_stored
 from sparkmirror.tools.offsets.target_state import plan_target, read_commits, save_target, take_away
 from sparkmirror.tools.offsets.undo_file import now_text, save, undo_path
 from sparkmirror.tools.offsets.verdicts import SPARKMIRROR, MoveVerdict
@@ -53,8 +53,7 @@ class LedgerFlow:
     def prove_stopped(self) -> str:
         """That neither a sparkmirror nor MirrorMaker 2 runs the flow; raises FlowOwnedByAnother if one may."""
         _, target = self.clients
-        found = target.view([self.ledger_topic]).topics.get(self.ledger_topic)
-        if found is not None and not found.error:
+        if present_topics(target, [self.ledger_topic]):
             owner = find_owner(target, self.ledger_topic, FlowLedger(target, self.ledger_topic).read_all().owner)
             if owner.state == "alive":
                 raise FlowOwnedByAnother(f"{self.flow.name} is owned by {owner.name}, which is alive", hint=STOP_FIRST)
@@ -203,7 +202,7 @@ def _partitions(topics: Mapping[str, MirroredTopic], request: MoveRequest) -> li
 def _outer(opened: LedgerFlow, request: MoveRequest, topics: _Topics) -> MoveVerdict:
     """Everything but the moves: names, groups, what is taken away on the target."""
     remotes = {topic.remote for topic in topics.found.values()}
-    commits, notes = read_commits(opened.clients[1], remotes)
+    commits, notes = read_commits(opened.clients[1], remotes, requires_all=request.with_target)
     plan = None
     if request.with_target:
         # Whoever moves a partition to a new copy writes the sync that begins anew.

@@ -155,7 +155,7 @@ def _judge(opened: Mm2Flow, request: MoveRequest, stored: StoredPositions, proof
     names = sorted({partition.topic for partition in partitions} | ({request.topic} if request.topic is not None else set()))
     topics = tuple((name, policy.format_remote_topic(flow.name.source, name)) for name in names)
     remotes = {remote for _, remote in topics}
-    commits, notes = read_commits(opened.target, remotes)
+    commits, notes = read_commits(opened.target, remotes, requires_all=request.with_target)
     plan = None
     if request.with_target:
         selected = _selected(opened, names, is_whole=request.topic is None)

@@ -15,7 +15,7 @@ from sparkmirror.pipeline import FlowLedger
 from sparkmirror.tools.offsets.ledger_moves import apply_to_ledger, open_ledger_flow, preview_of_ledger
 from sparkmirror.tools.offsets.mm2_moves import apply_to_mm2, open_mm2_flow, preview_of_mm2
 from sparkmirror.tools.offsets.requests import CONNECTOR, MoveRequest, StoragePlace
-from sparkmirror.tools.offsets.stored import read_stored
+from sparkmirror.tools.offsets.stored import present_topics, read_stored
 from sparkmirror.tools.offsets.verdicts import MM2, SPARKMIRROR, MoveVerdict, RunBy
 from sparkmirror.topology import ledger_topic, require_custom_classes
 
@@ -69,8 +69,7 @@ def who_runs(flow: FlowSettings, storage: StoragePlace) -> tuple[RunBy, bool]:
     target = ClusterClient(flow.target)
     ledger = ledger_topic(flow.name.source)
     try:
-        view = target.view([ledger, flow.offset_storage_topic])
-        there = {name for name in (ledger, flow.offset_storage_topic) if (t := view.topics.get(name)) and not t.error}
+        there = present_topics(target, [ledger, flow.offset_storage_topic])
         if ledger not in there:
             is_mm2 = not storage.is_dedicated or flow.offset_storage_topic in there
             return (MM2 if is_mm2 else SPARKMIRROR), False

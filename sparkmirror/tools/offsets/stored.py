@@ -11,7 +11,15 @@ import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from sparkmirror.clusters import EARLIEST, LATEST, ClusterClient, describe_topic_configs, list_offsets, read_raw
+from sparkmirror.clusters import (
+    EARLIEST,
+    LATEST,
+    ClusterClient,
+    TopicView,
+    describe_topic_configs,
+    list_offsets,
+    read_raw,
+)
 from sparkmirror.errors import MoveRefused
 from sparkmirror.model import TopicPartition
 from sparkmirror.wire import (
@@ -26,8 +34,9 @@ from sparkmirror.wire import (
     source_key,
 )
 
-__all__ = ["StoredPositions", "StoredRecord", "committed_ends", "read_stored", "require_compacted"]
+__all__ = ["StoredPositions", "StoredRecord", "committed_ends", "present_topics", "read_stored", "require_compacted"]
 
+UNKNOWN_TOPIC = 3
 PAUSE_S = 0.02
 
 
@@ -103,10 +112,10 @@ class StoredPositions:
 def read_stored(client: ClusterClient, topics: Collection[str], *, connector: str, alias: str) -> StoredPositions:
     """The newest record of every key in every partition; raises MoveRefused for a topic that is not there."""
     found = StoredPositions(connector, alias)
-    view = client.view(topics)
+    present = present_topics(client, topics)
     for topic in topics:
-        there = view.topics.get(topic)
-        if there is None or there.error:
+        there = present.get(topic)
+        if there is None:
             raise MoveRefused(
                 f"cluster {client.alias} has no topic {topic}, where MirrorMaker 2 would keep its positions",
                 hint="give --offsets-topic, the worker's offset.storage.topic",
@@ -118,6 +127,19 @@ def read_stored(client: ClusterClient, topics: Collection[str], *, connector: st
     for place in places:
         _read_partition(client, place, firsts[place][0], found)
     return found
+
+
+def present_topics(client: ClusterClient, topics: Collection[str]) -> dict[str, TopicView]:
+    """Those of these topics that exist; raises BrokerRefused for one that cannot be described, since it may exist."""
+
+    def look() -> dict[str, TopicView]:
+        found = client.view(topics).topics
+        for name, topic in found.items():
+            if topic.error != UNKNOWN_TOPIC:
+                client.check(topic.error, f"topic {name}", f"Describe on topic {name}")
+        return {name: topic for name, topic in found.items() if not topic.error}
+
+    return client.retry(look)
 
 
 def committed_ends(client: ClusterClient, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:

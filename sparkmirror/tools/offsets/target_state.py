@@ -19,13 +19,16 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from sparkmirror.clusters import ClusterClient, append_records, committed_offsets, list_groups, name_of, read_to_end
+from sparkmirror.clusters.probing import is_allowed_to_list_all
 from sparkmirror.clusters.removal import delete_group_offsets, delete_topics
 from sparkmirror.config import FlowSettings
 from sparkmirror.errors import BrokerRefused, MoveRefused
 from sparkmirror.model import OffsetSync, TopicPartition
 from sparkmirror.tools.offsets.snapshots import SavedCommit, SavedRecord
+from sparkmirror.tools.offsets.stored import present_topics
 from sparkmirror.topology import policy_for
 from sparkmirror.wire import MalformedInternalRecord, decode_offset_sync, encode_offset_sync
 
@@ -64,17 +67,28 @@ class TargetPlan:
     namesakes: tuple[str, ...]
 
 
-def read_commits(target: ClusterClient, topics: Collection[str]) -> tuple[list[GroupCommit], list[str]]:
-    """What groups committed in these topics, and notes on groups that could not be read. Holds only what it hands out."""
+def read_commits(
+    target: ClusterClient, topics: Collection[str], *, requires_all: bool
+) -> tuple[list[GroupCommit], list[str]]:
+    """What groups committed in these topics, and notes on groups that could not be read. Holds only what it hands out.
+
+    `requires_all`: raises MoveRefused where a group may be hidden or cannot be read, because the topics are to be deleted.
+    """
     wanted, found, notes = set(topics), list[GroupCommit](), list[str]()
+    if requires_all and not is_allowed_to_list_all(target):
+        _refuse_hidden(target, "groups may be hidden", "Describe on the cluster")
     try:
         listed = {group.name: group for group in list_groups(target) if group.protocol in CONSUMER_PROTOCOLS}
     except BrokerRefused as error:
+        if requires_all:
+            raise
         return [], [f"groups on {target.alias} could not be read: {error.message}"]
     names = sorted(listed)
     for start in range(0, len(names), GROUPS_AT_ONCE):
         for name, offsets in committed_offsets(target, names[start : start + GROUPS_AT_ONCE]).items():
             if offsets.error:
+                if requires_all:
+                    _refuse_hidden(target, f"commits of group {name}: {name_of(offsets.error)}", f"Describe on group {name}")
                 notes.append(f"commits of group {name} could not be read: {name_of(offsets.error)}")
             has_members = listed[name].state not in WITHOUT_MEMBERS
             found += [
@@ -83,6 +97,13 @@ def read_commits(target: ClusterClient, topics: Collection[str]) -> tuple[list[G
                 if partition.topic in wanted and commit is not None
             ]
     return sorted(found, key=lambda commit: (commit.group, commit.partition)), notes
+
+
+def _refuse_hidden(target: ClusterClient, what: str, needs: str) -> NoReturn:
+    raise MoveRefused(
+        f"cluster {target.alias}: {what}: {target.who} needs {needs}, because a group may read a topic that is deleted",
+        hint="grant it, or leave --with-target away",
+    )
 
 
 def plan_target(
@@ -96,10 +117,11 @@ def plan_target(
     """What would be taken away for these source topics; raises MoveRefused while a group reads one of the copies."""
     source, target = clients
     policy = policy_for(flow)
-    there, present = source.view(None).topics, target.view(None).topics
     remotes = {policy.format_remote_topic(flow.name.source, topic): topic for topic in topics}
-    copies = sorted(remote for remote in remotes if remote in present and not present[remote].error)
-    deleted = tuple(remote for remote in copies if remotes[remote] in there and not there[remotes[remote]].error)
+    checkpoints = policy.checkpoints_topic(flow.name.source)
+    there, present = present_topics(source, topics), present_topics(target, [*remotes, checkpoints])
+    copies = sorted(remote for remote in remotes if remote in present)
+    deleted = tuple(remote for remote in copies if remotes[remote] in there)
     lost = [commit for commit in commits if commit.partition.topic in deleted]
     for commit in lost:
         if commit.has_members:
@@ -108,8 +130,7 @@ def plan_target(
                 hint="stop its consumers first",
             )
     syncs, syncs_topic = _syncs_place(flow, clients)
-    checkpoints = policy.checkpoints_topic(flow.name.source)
-    has_syncs = _has(syncs, syncs_topic)
+    has_syncs = bool(present_topics(syncs, [syncs_topic]))
     return TargetPlan(
         topics=deleted,
         checkpoints_topic=checkpoints if checkpoints in present else None,
@@ -155,11 +176,6 @@ def _syncs_place(flow: FlowSettings, clients: tuple[ClusterClient, ClusterClient
     is_on_source = flow.offset_syncs_topic_location == "source"
     alias = flow.name.target if is_on_source else flow.name.source
     return clients[0 if is_on_source else 1], policy_for(flow).offset_syncs_topic(alias)
-
-
-def _has(client: ClusterClient, topic: str) -> bool:
-    found = client.view([topic]).topics.get(topic)
-    return found is not None and not found.error
 
 
 def _synced(client: ClusterClient, topic: str, wanted: Collection[str]) -> Iterator[TopicPartition]:
