@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[1] / "sparkmirror"
 ORDER = (
     "errors", "model", "caches",
     "config", "wire", "topology", "ledger", "offsets", "groups",
-    "faults", "clusters", "state", "client", "pipeline", "worker_daemon", "control", "tools", "metrics", "rest", "dashboard", "local",
+    "faults", "process", "clusters", "state", "client", "pipeline", "worker_daemon", "control", "tools", "metrics", "rest",
+    "dashboard", "local",
     "spark", "cli",
     "__init__", "__main__",
 )  # fmt: skip

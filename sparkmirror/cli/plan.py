@@ -17,7 +17,8 @@ from rich.text import Text
 from sparkmirror.cli.run import CLUSTERS_HELP, FILE_HELP
 from sparkmirror.cli.text import amount, printable
 from sparkmirror.config import load
-from sparkmirror.control import FlowPlan, OwnerFinding, Plan, PlannedTopic, make_plan
+from sparkmirror.control import FlowPlan, Plan, PlannedTopic, make_plan
+from sparkmirror.state import OwnerStatus
 
 __all__ = ["SCHEMA", "as_json", "as_lines", "plan", "print_tables"]
 
@@ -115,7 +116,7 @@ def _state_lines(flow: FlowPlan) -> Iterable[str]:
             )
 
 
-def owner_text(owner: OwnerFinding) -> str:
+def owner_text(owner: OwnerStatus) -> str:
     """Who owned the flow last, in words."""
     return _OWNERS[owner.state].format(name=owner.name)
 

@@ -2,21 +2,19 @@
 
 from sparkmirror.control.acls import AclSync
 from sparkmirror.control.flows import Mirror, RunOptions, place_of, run_flows
-from sparkmirror.control.plan import FlowPlan, OwnerFinding, PartitionStart, Plan, PlannedTopic, find_owner, make_plan
+from sparkmirror.control.plan import FlowPlan, PartitionStart, Plan, PlannedTopic, make_plan
 from sparkmirror.control.topics import TopicControl, TopicPlan
 
 __all__ = [
     "AclSync",
     "FlowPlan",
     "Mirror",
-    "OwnerFinding",
     "PartitionStart",
     "Plan",
     "PlannedTopic",
     "RunOptions",
     "TopicControl",
     "TopicPlan",
-    "find_owner",
     "make_plan",
     "place_of",
     "run_flows",

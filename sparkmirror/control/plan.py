@@ -6,34 +6,24 @@ The order of starting points is that of `pipeline/starting.py`: the ledger's wor
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TypeVar
 
-from sparkmirror.clusters import (
-    EARLIEST,
-    LATEST,
-    ClusterClient,
-    ClusterView,
-    describe_topic_configs,
-    list_offsets,
-    read_to_end,
-)
+from sparkmirror.clusters import EARLIEST, LATEST, ClusterClient, ClusterView, describe_topic_configs, list_offsets
 from sparkmirror.config import FlowSettings, Settings, require_enabled_flow
 from sparkmirror.control.topics import TopicPlan
-from sparkmirror.errors import ClusterError
-from sparkmirror.ledger import LedgerView, Owner
+from sparkmirror.ledger import LedgerView
 from sparkmirror.model import ConfigEntry, OffsetSync, TopicPartition
-from sparkmirror.pipeline.process import Process
-from sparkmirror.pipeline.takeover import read_positions, read_syncs
 from sparkmirror.pipeline.topic_transforms import TopicTransforms
+from sparkmirror.state import FlowState, OwnerStatus, Part, owner_status
 from sparkmirror.topology import (
     Action,
     ConfigRules,
     TopicChange,
     creation_configs,
     ledger_topic,
+    offset_syncs_topic,
     policy_for,
     require_custom_classes,
     select_topics,
@@ -44,29 +34,15 @@ __all__ = [
     "FlowPlan",
     "Found",
     "InternalTopic",
-    "OwnerFinding",
     "PartitionStart",
     "Plan",
     "PlannedTopic",
-    "find_owner",
     "gather",
     "judge",
     "make_plan",
 ]
 
-T = TypeVar("T")
-
-# Owners beat each 5 s; somebody who is alive shows it within this time.
-WATCH_S = 6.5
-WATCH_PAUSE_S = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class OwnerFinding:
-    """Who owned the flow last: "nobody", "released", "alive", "dead", or "silent" (no beat seen while we looked)."""
-
-    state: str
-    name: str = ""
+NOBODY, UNKNOWN = OwnerStatus("nobody"), OwnerStatus("unknown")
 
 
 @dataclass(slots=True)
@@ -79,7 +55,7 @@ class Found:
     unreachable: list[str] = field(default_factory=list)
     configs: Mapping[str, list[ConfigEntry]] = field(default_factory=dict)
     ledger: LedgerView | None = None
-    owner: OwnerFinding = OwnerFinding("nobody")
+    owner: OwnerStatus = NOBODY
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     syncs: Mapping[TopicPartition, OffsetSync] = field(default_factory=dict)
     log_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -145,7 +121,7 @@ class FlowPlan:
     target: str
     unreachable: tuple[str, ...]
     ledger_found: bool | None
-    owner: OwnerFinding
+    owner: OwnerStatus
     mm2_positions: int
     internal_topics: tuple[InternalTopic, ...]
     topics: tuple[PlannedTopic, ...]
@@ -179,83 +155,47 @@ def make_plan(settings: Settings, targets: Collection[str] | None = None) -> Pla
 def gather(flow: FlowSettings) -> Found:
     """Reads everything a plan needs; only requests that read."""
     found = Found(flow)
-    source, target = ClusterClient(flow.source), ClusterClient(flow.target)
-    try:
-        found.source = _try(found, lambda: source.view(None))
-        found.target = _try(found, lambda: target.view(None))
-        _try(found, lambda: _read_target(found, target))
-        is_on_source = flow.offset_syncs_topic_location == "source"
-        syncs = source if is_on_source else target
-        if (found.source if is_on_source else found.target) is not None:
-            found.syncs = _try(found, lambda: read_syncs(syncs, _syncs_topic(flow))) or {}
-        _try(found, lambda: _read_source(found, source))
-    finally:
-        source.close()
-        target.close()
+    with closing(FlowState(flow)) as state:
+        found.source, found.target = state.topics("source"), state.topics("target")
+        if found.target is not None:
+            _read_target(found, state)
+        syncs = state.syncs()
+        found.syncs = {partition: sync for partition in syncs.newest if (sync := syncs.sync_of(partition)) is not None}
+        if found.source is not None:
+            _read_source(found, found.source, state)
+        found.unreachable = [note.message for note in (*state.notes, *state.notes.rest()) if note.is_incomplete]
     return found
 
 
-def _try(found: Found, look: Callable[[], T]) -> T | None:
-    try:
-        return look()
-    except ClusterError as error:
-        if error.message not in found.unreachable:
-            found.unreachable.append(error.message)
-        return None
-
-
-def _read_target(found: Found, target: ClusterClient) -> None:
-    if found.target is None:
-        return
-    flow, view = found.flow, found.target
-    ledger = ledger_topic(flow.name.source)
-    if _has(view, ledger):
-        found.ledger = _ledger(target, ledger)
-        found.owner = find_owner(target, ledger, found.ledger.owner)
-    if _has(view, flow.offset_storage_topic):
-        found.positions = read_positions(target, flow.offset_storage_topic, flow.name.source)
+def _read_target(found: Found, state: FlowState) -> None:
+    assert found.target is not None
+    ledger, positions, view = state.ledger(), state.positions(), found.target
+    if ledger is not None:
+        topic = ledger_topic(found.flow.name.source)
+        found.ledger = ledger.view
+        found.owner = state.ask(Part.LEDGER, "target", lambda c: owner_status(c, topic, ledger), UNKNOWN)
+    elif Part.LEDGER in state.unknown:
+        found.owner = UNKNOWN
+    found.positions = {p: last for p in positions.partitions() if (last := positions.last_offset(p)) is not None}
     remotes = {d.remote for d in _decisions(found) if d.replicated and _has(view, d.remote)}
     wanted = [TopicPartition(name, index) for name in remotes for index in view.topics[name].leaders]
-    found.target_ends = {p: offset for p, (offset, _) in list_offsets(target, wanted, timestamp=LATEST).items()}
+    ends = state.ask(Part.TARGET_ENDS, "target", lambda c: list_offsets(c, wanted, timestamp=LATEST), {})
+    found.target_ends = {p: offset for p, (offset, _) in ends.items()}
 
 
-def _read_source(found: Found, source: ClusterClient) -> None:
-    if found.source is None:
-        return
+def _read_source(found: Found, view: ClusterView, state: FlowState) -> None:
     topics = [d.topic for d in _decisions(found) if d.replicated]
-    wanted = [TopicPartition(name, index) for name in topics for index in found.source.topics[name].leaders]
-    committed = found.flow.consumer.get("isolation.level") == "read_committed"
-    starts = list_offsets(source, wanted, timestamp=EARLIEST)
-    ends = list_offsets(source, wanted, timestamp=LATEST, read_committed=committed)
-    found.log_starts = {p: offset for p, (offset, _) in starts.items()}
-    found.log_ends = {p: offset for p, (offset, _) in ends.items()}
+    wanted = [TopicPartition(name, index) for name in topics for index in view.topics[name].leaders]
     missing = [d.topic for d in _decisions(found) if d.replicated and not _has(found.target, d.remote)]
-    found.configs = describe_topic_configs(source, missing)
 
+    def look(client: ClusterClient) -> None:
+        starts = list_offsets(client, wanted, timestamp=EARLIEST)
+        ends = list_offsets(client, wanted, timestamp=LATEST, read_committed=found.flow.reads_committed)
+        found.log_starts = {p: offset for p, (offset, _) in starts.items()}
+        found.log_ends = {p: offset for p, (offset, _) in ends.items()}
 
-def _ledger(target: ClusterClient, topic: str) -> LedgerView:
-    view = LedgerView()
-    for record in read_to_end(target, TopicPartition(topic, 0)):
-        if record.key is not None:
-            view.read(record.key, record.value)
-    return view
-
-
-def find_owner(target: ClusterClient, topic: str, owner: Owner | None) -> OwnerFinding:
-    """Looks for a sign of life: a released or provably dead owner needs no waiting, another one must beat."""
-    if owner is None:
-        return OwnerFinding("nobody")
-    if owner.released:
-        return OwnerFinding("released", owner.name)
-    if Process.this().is_dead(owner.name):
-        return OwnerFinding("dead", owner.name)
-    deadline = time.monotonic() + WATCH_S
-    while time.monotonic() < deadline:
-        time.sleep(WATCH_PAUSE_S)
-        now = _ledger(target, topic).owner
-        if now is not None and now != owner:
-            return OwnerFinding("released" if now.released else "alive", now.name)
-    return OwnerFinding("silent", owner.name)
+    state.ask(Part.SOURCE_ENDS, "source", look, None)
+    found.configs = state.ask(Part.SOURCE_CONFIGS, "source", lambda c: describe_topic_configs(c, missing), {})
 
 
 # --- judge -----------------------------------------------------------------------------------------------------
@@ -368,7 +308,6 @@ def _offset_and_basis(found: Found, partition: TopicPartition, remote: TopicPart
 def _internal_topics(found: Found) -> tuple[InternalTopic, ...]:
     flow = found.flow
     factor = flow.offset_storage_replication_factor
-    is_on_source = flow.offset_syncs_topic_location == "source"
     wanted = [
         (ledger_topic(flow.name.source), False, 1, factor),
         (flow.offset_storage_topic, False, flow.offset_storage_partitions, factor),
@@ -378,7 +317,8 @@ def _internal_topics(found: Found) -> tuple[InternalTopic, ...]:
         wanted.append((topic, False, 1, flow.checkpoints_topic_replication_factor))
     wanted.append((policy_for(flow).heartbeats_topic, False, 1, flow.heartbeats_topic_replication_factor))
     if flow.emit_offset_syncs_enabled:
-        wanted.append((_syncs_topic(flow), is_on_source, 1, flow.offset_syncs_topic_replication_factor))
+        topic, factor = offset_syncs_topic(flow, policy_for(flow)), flow.offset_syncs_topic_replication_factor
+        wanted.append((topic, flow.syncs_side == "source", 1, factor))
     return tuple(
         InternalTopic(
             name,
@@ -390,11 +330,6 @@ def _internal_topics(found: Found) -> tuple[InternalTopic, ...]:
         for name, on_source, partitions, replicas in wanted
         for view in [found.source if on_source else found.target]
     )
-
-
-def _syncs_topic(flow: FlowSettings) -> str:
-    is_on_source = flow.offset_syncs_topic_location == "source"
-    return policy_for(flow).offset_syncs_topic(flow.name.target if is_on_source else flow.name.source)
 
 
 def _has(view: ClusterView | None, topic: str) -> bool:

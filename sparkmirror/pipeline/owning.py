@@ -8,8 +8,8 @@ from typing import Any
 
 from sparkmirror.ledger import AskAppend, AskIsGone, AskLedger, AskProducer, Ownership, take_ownership
 from sparkmirror.pipeline.flow_context import FlowContext
-from sparkmirror.pipeline.process import Process
 from sparkmirror.pipeline.slot import LEASE_S
+from sparkmirror.process import Process
 
 __all__ = ["Interrupted", "own", "wait_out_lease"]
 

@@ -14,6 +14,7 @@ from sparkmirror.state.internal_topics import (
     SyncTable,
     Table,
 )
+from sparkmirror.state.ownership import OwnerStatus, owner_status
 from sparkmirror.state.parts import Part, Unknown
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Note",
     "NoteKind",
     "Notes",
+    "OwnerStatus",
     "Part",
     "PositionTable",
     "StoredPosition",
@@ -37,5 +39,6 @@ __all__ = [
     "Table",
     "Unknown",
     "now_ms",
+    "owner_status",
     "read_settled",
 ]

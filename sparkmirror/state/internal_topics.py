@@ -318,6 +318,7 @@ class LedgerTable:
     def __init__(self) -> None:
         self.view = LedgerView()
         self.times: dict[TopicPartition, int] = {}  # of the last record of each partition
+        self.newest_ms, self.next_offset = -1, 0
         # A map is made when it is first asked for, and stays until the ledger says something new of its partition.
         self._maps: dict[TopicPartition, OffsetMap] = {}
 
@@ -328,10 +329,11 @@ class LedgerTable:
 
     def fold(self, place: TopicPartition, record: Record) -> LedgerRecord | ForeignRecord | None:
         """The next record of the ledger, decoded; None for a tombstone."""
-        before = self.view.malformed
+        before, self.next_offset = self.view.malformed, record.offset + 1
         decoded = self.view.read(record.key or b"", record.value)
         if self.view.malformed > before:
             return ForeignRecord(place, record.offset, "not a ledger record")
+        self.newest_ms = max(self.newest_ms, record.timestamp)
         match decoded:
             case None:
                 self._maps.clear()  # a tombstone does not say whose map it changes

@@ -17,8 +17,8 @@ from sparkmirror.config import FlowSettings, TransformSettings, load
 from sparkmirror.errors import ConfigError
 from sparkmirror.ledger import Attempt
 from sparkmirror.model import FlowName, TopicPartition
-from sparkmirror.pipeline.process import Process
 from sparkmirror.pipeline.records.options import ClusterOptions
+from sparkmirror.process import Process
 
 __all__ = [
     "OURS",

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from sparkmirror.clusters import ClusterClient
 from sparkmirror.clusters.probing import probe_times
 from sparkmirror.config import FlowSettings, Settings
-from sparkmirror.control import RunOptions, TopicControl, TopicPlan, find_owner, place_of
+from sparkmirror.control import RunOptions, TopicControl, TopicPlan, place_of
 from sparkmirror.errors import BrokerRefused, FlowOwnedByAnother, MoveRefused, SourceOffsetLost, TargetHasStranger
 from sparkmirror.ledger import LedgerRecord, Move, Standing, encode, reset, skip
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline import FlowLedger, MirroredTopic, Repositioning
+from sparkmirror.state import owner_status
 from sparkmirror.tools.offsets.requests import CONNECTOR, EARLIEST, Goal, MoveRequest, StoragePlace
 from sparkmirror.tools.offsets.running import STOP_FIRST, refuse_running_workers
 from sparkmirror.tools.offsets.snapshots import SavedRecord, Snapshot
@@ -54,7 +55,9 @@ class LedgerFlow:
         """That neither a sparkmirror nor MirrorMaker 2 runs the flow; raises FlowOwnedByAnother if one may."""
         _, target = self.clients
         if present_topics(target, [self.ledger_topic]):
-            owner = find_owner(target, self.ledger_topic, FlowLedger(target, self.ledger_topic).read_all().owner)
+            ledger = FlowLedger(target, self.ledger_topic)
+            ledger.read_all()
+            owner = owner_status(target, self.ledger_topic, ledger.table)
             if owner.state == "alive":
                 raise FlowOwnedByAnother(f"{self.flow.name} is owned by {owner.name}, which is alive", hint=STOP_FIRST)
         return self.prove_no_worker()

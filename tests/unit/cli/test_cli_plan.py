@@ -11,9 +11,10 @@ from rich.console import Console
 from sparkmirror.cli.plan import as_json, as_lines, owner_text, print_tables
 from sparkmirror.clusters import Address, ClusterView, Leader, TopicView
 from sparkmirror.config import FlowSettings, parse
-from sparkmirror.control.plan import AcceptedGap, FlowPlan, Found, OwnerFinding, Plan, PlannedTopic, judge
+from sparkmirror.control.plan import AcceptedGap, FlowPlan, Found, Plan, PlannedTopic, judge
 from sparkmirror.ledger import Attempt, Closed, Gap, LedgerView, Open, Position
 from sparkmirror.model import ConfigEntry, OffsetSync, TopicPartition
+from sparkmirror.state import OwnerStatus
 
 FILE = """\
 clusters = A, B
@@ -153,7 +154,7 @@ def test_missing_internal_topics_are_told() -> None:
 
 @pytest.mark.parametrize("state", ["nobody", "released", "alive", "dead", "silent"])
 def test_every_state_of_an_owner_has_words(state: str) -> None:
-    assert state == "nobody" or "host/pid 1" in owner_text(OwnerFinding(state, "host/pid 1"))
+    assert state == "nobody" or "host/pid 1" in owner_text(OwnerStatus(state, "host/pid 1"))
 
 
 def test_the_json_has_a_schema_and_only_plain_values() -> None:

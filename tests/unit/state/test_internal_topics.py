@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sparkmirror.config import FlowSettings, parse
-from sparkmirror.model import Checkpoint, FlowName, OffsetSync, TopicPartition
 from sparkmirror.groups import TimedCheckpoint
+from sparkmirror.model import Checkpoint, FlowName, OffsetSync, TopicPartition
 from sparkmirror.state import CheckpointTable, FlowState, Note, Notes, PositionTable, SyncPair, SyncTable
 from sparkmirror.state.flow_state import NOTES_MAX
 from sparkmirror.wire import Record, encode_checkpoint, encode_connect_offset, encode_offset_sync, source_key

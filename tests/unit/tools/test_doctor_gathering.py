@@ -171,7 +171,8 @@ def test_a_file_that_holds_no_looks_is_refused(tmp_path: Path, content: bytes) -
 def bounds_by_ledger(target_topic: str) -> object:
     """Where the record at 5 of A.orders comes from, by a ledger that copied ten records to this topic."""
     ledger, attempt = LedgerTable(), Attempt(0, 1, 1)
-    ledger.view.apply(Open(ORDERS, attempt, None, 0, 0, target_topic, 7, 1, Position(0, 0, 0), "", "", False, False, False, False))
+    start = Position(0, 0, 0)
+    ledger.view.apply(Open(ORDERS, attempt, None, 0, 0, target_topic, 7, 1, start, "", "", False, False, False, False))
     ledger.view.apply(Receipt(ORDERS, attempt, Position(30, 10, 10), -1, 10, 0, (Run(20, 0, 10),)))
     flow = FlowState(flow_of())
     flow._kept |= {Part.LEDGER: ledger, Part.SYNCS: SyncTable()}

@@ -170,7 +170,7 @@ def _runner(state: FlowState, commits: Commits, connectors: Mapping[str, Connect
     ours = max(ledger.times.values(), default=0) if ledger is not None else 0
     found = state.ask(
         Part.LEDGER, "target",
-        lambda c: runner_of(flow, owner, lambda: c, groups, mm2_ran=mm2_ran, ours_is_newer=ours >= newest),
+        lambda c: runner_of(flow, ledger, c, groups, mm2_ran=mm2_ran, ours_is_newer=ours >= newest),
         Runner("", "unknown"),
     )  # fmt: skip
     states = [task.state for c in connectors.values() if c.kind == "source" for task in c.tasks.values()]

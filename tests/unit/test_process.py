@@ -1,7 +1,7 @@
 import subprocess
 import sys
 
-from sparkmirror.pipeline.process import Process
+from sparkmirror.process import Process
 
 
 def test_this_process_is_not_dead():
@@ -10,7 +10,7 @@ def test_this_process_is_not_dead():
 
 
 def test_a_process_that_ended_is_dead():
-    code = "from sparkmirror.pipeline.process import Process; print(Process.this().name)"
+    code = "from sparkmirror.process import Process; print(Process.this().name)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     assert Process.this().is_dead(ended)
 
