@@ -34,9 +34,11 @@ from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePattern
 
 from sparkmirror.clusters import append_records, committed_offsets, read_to_end
 from sparkmirror.clusters.members import describe_groups
+from sparkmirror.errors import BrokerRefused
 from sparkmirror.local import LocalCluster, MirrorMaker
 from sparkmirror.local.java import QUICK_START
 from sparkmirror.model import TopicPartition
+from sparkmirror.tools.offsets.stored import _finished_records
 
 WAIT_S = 300.0  # MirrorMaker 2 copies 10 s after its start on two idle cores, minutes later on busy ones
 QUICK = {
@@ -435,6 +437,17 @@ def test_what_cannot_be_trusted_is_refused(source_cluster, target_cluster, tmp_p
         assert "there is nothing more to change" in done("reset", staged.file, "--topic", staged.topic, "--yes")
         with admin_of(target_cluster) as admin:
             admin.delete_topics([staged.offsets_topic])
+
+
+def test_a_log_that_is_cut_while_it_is_read_ends_the_reading(target_cluster) -> None:
+    place = TopicPartition("cut-positions", 0)
+    create_topics(target_cluster, {place.topic: (1, {})})
+    produce(target_cluster, place.topic, 0, numbered(10), batch=1)
+    move_log_start(target_cluster, place.topic, 0, 4)
+    with client_of(target_cluster) as client:
+        assert [record.offset for record in _finished_records(client, place, 0, 10)] == [4, 5, 6, 7, 8, 9]
+        with pytest.raises(BrokerRefused, match="cut-positions-0 at offset 10"):
+            list(_finished_records(client, place, 0, 12))  # as the ends were before it was truncated
 
 
 # --- what may not be seen --------------------------------------------------------------------------------------

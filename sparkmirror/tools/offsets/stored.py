@@ -36,8 +36,8 @@ from sparkmirror.wire import (
 
 __all__ = ["StoredPositions", "StoredRecord", "committed_ends", "present_topics", "read_stored", "require_compacted"]
 
-UNKNOWN_TOPIC = 3
-PAUSE_S = 0.02
+UNKNOWN_TOPIC, OFFSET_NOT_AVAILABLE = 3, 78
+PAUSE_S, IDLE_MAX = 0.02, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +167,19 @@ def _read_partition(client: ClusterClient, place: TopicPartition, first: int, fo
 
 
 def _finished_records(client: ClusterClient, place: TopicPartition, first: int, end: int) -> Iterator[Record]:
-    """Every record of finished transactions and of none: workers with exactly-once support write in transactions."""
-    at = first
+    """Every record of finished transactions and of none: workers with exactly-once support write in transactions.
+
+    What is deleted at the log's start meanwhile is passed over; a log that ends before `end` raises BrokerRefused.
+    """
+    at, idle = first, 0
     while at < end:
         read = read_raw(client, place, at, read_committed=True)
-        if not read.batches:
+        idle = 0 if read.batches else idle + 1
+        if idle > IDLE_MAX:
+            client.check(OFFSET_NOT_AVAILABLE, f"{place} at offset {at}")
+        if idle:
             time.sleep(PAUSE_S)
+            at = max(at, list_offsets(client, [place], timestamp=EARLIEST)[place][0])
         aborted = AbortedTransactions(read.aborted or [])
         for batch in read.batches:
             if not aborted.drops(batch) and not batch.is_control:
