@@ -32,6 +32,7 @@ _OWNERS = {
     "alive": "owned by {name}, which is alive: a run ends with status 5 unless --take-over is given",
     "dead": "left by {name}, which is dead: a run recovers what it left open",
     "silent": "owned by {name}, not seen alive: a run watches it for 15 s and then recovers what it left open",
+    "unknown": "owner unknown: the ledger could not be read",
 }
 _ACTIONS = {"nothing": "ready", "stop": "STOP"}
 

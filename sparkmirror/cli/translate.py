@@ -6,7 +6,6 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -130,7 +129,7 @@ def as_json(found: Translations) -> dict[str, Any]:
         "from": found.origin,
         "to": found.destination,
         "positions": [_value(position) for position in found.positions],
-        "notes": [asdict(note) for note in (*found.notes, *found.notes.rest())],
+        "notes": [note.fields() for note in (*found.notes, *found.notes.rest())],
         "status": found.status,
     }
 

@@ -173,13 +173,13 @@ def _read_target(found: Found, state: FlowState) -> None:
     if ledger is not None:
         topic = ledger_topic(found.flow.name.source)
         found.ledger = ledger.view
-        found.owner = state.ask(Part.LEDGER, "target", lambda c: owner_status(c, topic, ledger), UNKNOWN)
+        found.owner = state.reader.ask(Part.LEDGER, "target", lambda c: owner_status(c, topic, ledger), UNKNOWN)
     elif Part.LEDGER in state.unknown:
         found.owner = UNKNOWN
     found.positions = {p: last for p in positions.partitions() if (last := positions.last_offset(p)) is not None}
     remotes = {d.remote for d in _decisions(found) if d.replicated and _has(view, d.remote)}
     wanted = [TopicPartition(name, index) for name in remotes for index in view.topics[name].leaders]
-    ends = state.ask(Part.TARGET_ENDS, "target", lambda c: list_offsets(c, wanted, timestamp=LATEST), {})
+    ends = state.reader.ask(Part.TARGET_ENDS, "target", lambda c: list_offsets(c, wanted, timestamp=LATEST), {})
     found.target_ends = {p: offset for p, (offset, _) in ends.items()}
 
 
@@ -194,8 +194,8 @@ def _read_source(found: Found, view: ClusterView, state: FlowState) -> None:
         found.log_starts = {p: offset for p, (offset, _) in starts.items()}
         found.log_ends = {p: offset for p, (offset, _) in ends.items()}
 
-    state.ask(Part.SOURCE_ENDS, "source", look, None)
-    found.configs = state.ask(Part.SOURCE_CONFIGS, "source", lambda c: describe_topic_configs(c, missing), {})
+    state.reader.ask(Part.SOURCE_ENDS, "source", look, None)
+    found.configs = state.reader.ask(Part.SOURCE_CONFIGS, "source", lambda c: describe_topic_configs(c, missing), {})
 
 
 # --- judge -----------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ SYNCS_S = 1.0
 ENDS_S = 2.0
 ENDS_PER_S = 400  # asking for the ends of 2 000 partitions takes 30 ms of CPU
 MOVES_S = 5.0
-STRAYS_S = 5.0
+FOREIGN_RECORDS_S = 5.0
 TRIM_S = 60.0
 CONDENSE_S = 15.0
 SILENT_RETRY_S = 2.0
@@ -280,7 +280,7 @@ class Conductor:
         self._every("moves", MOVES_S, self._placing.move)
         self._every("map", TRIM_S, lambda: trim_map(context))
         self._every("blocks", CONDENSE_S, lambda: condense_map(context))
-        self._every("strays", STRAYS_S, self._report_foreign_records)
+        self._every("foreign records", FOREIGN_RECORDS_S, self._report_foreign_records)
         self._every("file", FILE_S, self._look_at_file)
         interval = context.flow.refresh_topics_interval_seconds
         if context.place.once:

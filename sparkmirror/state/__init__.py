@@ -1,6 +1,6 @@
 """What is known of a flow: read once from both clusters, each part known with its time or unknown with the reason."""
 
-from sparkmirror.state.flow_state import CopyPosition, FlowState, Note, NoteKind, Notes, now_ms
+from sparkmirror.state.flow_state import CopyPosition, FlowState, copy_position, has_topic, mapped_partition
 from sparkmirror.state.following import DeadlineReached, FollowedTopic, read_settled
 from sparkmirror.state.internal_topics import (
     SOURCE_CONNECTOR,
@@ -9,17 +9,21 @@ from sparkmirror.state.internal_topics import (
     ForeignRecords,
     LedgerTable,
     PositionTable,
-    StoredPosition,
+    StoredRecord,
     SyncPair,
     SyncTable,
     Table,
+    places_for,
+    stored_offset,
 )
 from sparkmirror.state.ownership import OwnerStatus, owner_status
 from sparkmirror.state.parts import Part, Unknown
+from sparkmirror.state.reading import ClusterReader, Note, NoteKind, Notes, now_ms
 
 __all__ = [
     "SOURCE_CONNECTOR",
     "CheckpointTable",
+    "ClusterReader",
     "CopyPosition",
     "DeadlineReached",
     "FlowState",
@@ -33,12 +37,17 @@ __all__ = [
     "OwnerStatus",
     "Part",
     "PositionTable",
-    "StoredPosition",
+    "StoredRecord",
     "SyncPair",
     "SyncTable",
     "Table",
     "Unknown",
+    "copy_position",
+    "has_topic",
+    "mapped_partition",
     "now_ms",
     "owner_status",
+    "places_for",
     "read_settled",
+    "stored_offset",
 ]

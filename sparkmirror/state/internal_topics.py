@@ -14,7 +14,7 @@ internal topic say nothing about any partition or group.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from sparkmirror.groups import Checkpoints, Copied, SyncHistories, Translation, translate
@@ -24,6 +24,7 @@ from sparkmirror.offsets import OffsetMap
 from sparkmirror.wire import (
     MalformedInternalRecord,
     Record,
+    SourcePosition,
     connect_partition,
     decode_checkpoint,
     decode_checkpoint_key,
@@ -41,10 +42,12 @@ __all__ = [
     "LedgerTable",
     "PositionTable",
     "RecordList",
-    "StoredPosition",
+    "StoredRecord",
     "SyncPair",
     "SyncTable",
     "Table",
+    "places_for",
+    "stored_offset",
 ]
 
 SOURCE_CONNECTOR = "MirrorSourceConnector"
@@ -107,111 +110,120 @@ class RecordList:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredPosition:
-    """The newest record of one key in one partition of the Connect offsets topic.
+class StoredRecord:
+    """The newest record of one key in one partition of a Connect offsets topic; a null value is a tombstone.
 
-    `last_offset` is the *last* source offset copied, None for a tombstone. A key whose bytes are not those that
-    MirrorMaker 2 writes (`is_canonical` false) is one that none of its tasks ever reads.
+    `source` is what the key of a source connector names. `last_offset` is the *last* source offset copied, None for a
+    tombstone and where the value cannot be read.
     """
 
-    key: bytes
-    value: bytes | None
-    connector: str
-    cluster: str
-    partition: TopicPartition
-    last_offset: int | None
     place: TopicPartition
     offset: int
+    key: bytes
+    value: bytes | None
     time_ms: int
-    is_canonical: bool
+    source: SourcePosition | None = None
+    last_offset: int | None = None
+    is_readable: bool = True
+
+    @property
+    def is_canonical(self) -> bool:
+        """Whether the key has the bytes that MirrorMaker 2 writes: no task of it ever reads another one."""
+        source = self.source
+        return source is not None and self.key == source_key(source.connector, source.cluster, source.partition)
+
+
+def stored_offset(value: bytes | None) -> int:
+    """The last source offset copied by the value of a stored position, −1 if it says none."""
+    try:
+        found = decode_connect_offset(value)
+    except MalformedInternalRecord:
+        return -1
+    return -1 if found is None else found
 
 
 class PositionTable:
-    """The Connect offsets topic as the source connector of one source cluster reads it.
+    """Connect offsets topics as the source connector of one source cluster reads them.
 
     Connect reads every partition of the topic into one map: the last record read of a key wins, a tombstone takes the key
     away. Order holds only inside a partition, so a key that lies in two partitions has two answers: whoever changes it
-    changes it in both. Here the newest by time counts, and of equal times the one in the highest partition.
+    changes it in both, in the very bytes. Here the newest by time counts, of equal times the one in the highest partition.
+
+    `sizes` are the partition counts of the topics, `ends` where each partition ended; filled by who needs them.
     """
 
     def __init__(self, source_alias: str, connector: str = SOURCE_CONNECTOR) -> None:
         self.source_alias, self.connector = source_alias, connector
-        self._found: dict[bytes, dict[TopicPartition, StoredPosition]] = {}
+        self.records: dict[bytes, dict[TopicPartition, StoredRecord]] = {}  # by key, then by partition of the topic
+        self.sizes: dict[str, int] = {}
+        self.ends: dict[TopicPartition, int] = {}
 
     def take(self, place: TopicPartition, record: Record) -> ForeignRecord | None:
-        """The next record of the topic; keys of other kinds of connectors are passed over."""
+        """The next record of the topic, kept whatever its key is; one that Connect cannot read is a foreign record."""
+        if record.key is None:
+            return ForeignRecord(place, record.offset, "a position without a key")
+        stored, reason = StoredRecord(place, record.offset, record.key, record.value, record.timestamp), ""
         try:
-            if record.key is None:
-                raise MalformedInternalRecord("a position without a key")
-            key = decode_source_key(record.key)
-            if key is None:
-                return None
-            last = decode_connect_offset(record.value)
-            if last is not None and last < 0:
-                raise MalformedInternalRecord(f"a position of {last}")
+            source = decode_source_key(record.key)
+            if source is not None:
+                stored = replace(stored, source=source, is_readable=False)
+                last = decode_connect_offset(record.value)
+                if last is not None and last < 0:
+                    raise MalformedInternalRecord(f"a position of {last}")
+                stored = replace(stored, last_offset=last, is_readable=True)
         except MalformedInternalRecord as error:
-            return ForeignRecord(place, record.offset, error.message)
-        self._found.setdefault(record.key, {})[place] = StoredPosition(
-            key=record.key,
-            value=record.value,
-            connector=key.connector,
-            cluster=key.cluster,
-            partition=key.partition,
-            last_offset=last,
-            place=place,
-            offset=record.offset,
-            time_ms=record.timestamp,
-            is_canonical=record.key == source_key(key.connector, key.cluster, key.partition),
-        )
-        return None
+            reason = error.message
+        self.records.setdefault(record.key, {})[place] = stored
+        return ForeignRecord(place, record.offset, reason) if reason else None
 
     def key_of(self, partition: TopicPartition) -> bytes:
         """The key of a source partition, in MirrorMaker 2's own bytes."""
         return source_key(self.connector, self.source_alias, partition)
 
-    def records_of(self, partition: TopicPartition) -> list[StoredPosition]:
+    def records_of(self, partition: TopicPartition) -> list[StoredRecord]:
         """What every partition of the topic that holds a source partition's key says of it; the first one counts."""
-        found = self._found.get(self.key_of(partition), {}).values()
+        found = self.records.get(self.key_of(partition), {}).values()
         return sorted(found, key=lambda stored: (stored.time_ms, stored.place), reverse=True)
 
-    def of(self, partition: TopicPartition) -> StoredPosition | None:
+    def of(self, partition: TopicPartition) -> StoredRecord | None:
         """The position from which MirrorMaker 2 resumes; None if it has none."""
-        found = self.records_of(partition)
-        return found[0] if found and found[0].last_offset is not None else None
+        found = next((stored for stored in self.records_of(partition) if stored.is_readable), None)
+        return found if found is not None and found.last_offset is not None else None
 
     def last_offset(self, partition: TopicPartition) -> int | None:
         """The last source offset copied, by MirrorMaker 2's position."""
         found = self.of(partition)
         return None if found is None else found.last_offset
 
-    def has_key_of(self, partition: TopicPartition) -> bool:
-        """Whether a position was ever stored, also one that was taken back since."""
-        return self.key_of(partition) in self._found
-
     def partitions(self) -> list[TopicPartition]:
         """Every source partition of which a position is stored or was taken back."""
-        return sorted({stored.partition for stored in self.own() if stored.is_canonical})
+        own = (stored.source for stored in self.own() if stored.is_canonical and stored.source is not None)
+        return sorted({source.partition for source in own if source.connector == self.connector})
 
-    def own(self) -> Iterator[StoredPosition]:
+    def own(self) -> Iterator[StoredRecord]:
         """Every key of this source cluster, whatever its connector is called, tombstones too."""
-        return (stored for stored in self._all() if stored.cluster == self.source_alias)
+        return (s for s in self.all() if s.source is not None and s.source.cluster == self.source_alias)
 
-    def foreign_keys(self) -> list[StoredPosition]:
+    def all(self) -> Iterator[StoredRecord]:
+        """The newest record of each key in each partition."""
+        return (stored for places in self.records.values() for stored in places.values())
+
+    def foreign_keys(self) -> list[StoredRecord]:
         """Records that look like ours and are not: no task reads a key in these bytes."""
-        return [s for s in self.own() if s.connector == self.connector and not s.is_canonical]
+        own = (s for s in self.own() if s.source is not None and s.source.connector == self.connector)
+        return [stored for stored in own if not stored.is_canonical]
 
     def other_connectors(self) -> list[tuple[str, str]]:
         """Connectors and clusters, other than ours, whose source positions lie here too."""
-        return sorted({(s.connector, s.cluster) for s in self._all()} - {(self.connector, self.source_alias)})
+        found = {(s.source.connector, s.source.cluster) for s in self.all() if s.source is not None}
+        return sorted(found - {(self.connector, self.source_alias)})
 
-    def _all(self) -> Iterator[StoredPosition]:
-        return (stored for places in self._found.values() for stored in places.values())
 
-    def places_for(self, partition: TopicPartition, sizes: dict[str, int]) -> list[TopicPartition]:
-        """Where a new record of the key belongs: every partition that holds it, else where Connect's producer puts it."""
-        key = self.key_of(partition)
-        held = sorted(self._found.get(key, {}))
-        return held or [TopicPartition(topic, connect_partition(key, size)) for topic, size in sorted(sizes.items())]
+def places_for(positions: PositionTable, partition: TopicPartition) -> list[TopicPartition]:
+    """Where a new record of the key belongs: every partition that holds it, else where Connect's producer puts it."""
+    key = positions.key_of(partition)
+    held = sorted(positions.records.get(key, {}))
+    return held or [TopicPartition(topic, connect_partition(key, size)) for topic, size in sorted(positions.sizes.items())]
 
 
 # --- offset syncs ------------------------------------------------------------------------------------------------

@@ -223,7 +223,7 @@ def _flow_value(report: FlowReport, notes: Notes) -> dict[str, Any]:
             }
             for cause in tally.causes
         ],
-        "notes": [asdict(note) for note in notes],
+        "notes": [note.fields() for note in notes],
         "notes_left_out": notes.left_out,
     }
 

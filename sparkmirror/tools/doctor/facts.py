@@ -17,7 +17,7 @@ from sparkmirror.config import FlowSettings
 from sparkmirror.groups import TimedCheckpoint as Checkpointed
 from sparkmirror.ledger import Gap
 from sparkmirror.model import Acl, ConfigEntry, TopicPartition
-from sparkmirror.state import Part, StoredPosition
+from sparkmirror.state import Part, StoredRecord
 from sparkmirror.state import SyncPair as Synced
 from sparkmirror.state import Unknown as Missing
 from sparkmirror.tools.doctor.findings import Certainty, Fact, Severity, Subject
@@ -152,7 +152,7 @@ class Copy:
     next_upstream: int | None = None
     basis: str = ""  # "ledger" or "mm2"
     position_ms: int | None = None
-    stored: StoredPosition | None = None
+    stored: StoredRecord | None = None
     is_unstored: bool = False  # MirrorMaker 2 never stored a position of it, nor did anybody take one back
     sync: Synced | None = None
     first_sync: Synced | None = None  # the oldest one since either side began anew

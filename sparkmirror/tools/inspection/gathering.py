@@ -14,7 +14,7 @@ from sparkmirror.clusters.client import PATIENCE, Patience
 from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.config import FlowSettings
 from sparkmirror.model import Checkpoint, Side, TopicPartition
-from sparkmirror.state import CopyPosition, FlowState, Note, now_ms
+from sparkmirror.state import CopyPosition, FlowState, Note, mapped_partition, now_ms
 from sparkmirror.tools.inspection.causes import Circumstances, Finding, find_cause
 from sparkmirror.tools.inspection.positions import PositionWorth
 from sparkmirror.tools.inspection.rows import Ends, RowFacts, judge, sort_key
@@ -182,7 +182,7 @@ class FlowInspection:
         if self._options.is_strict:
             remote = self.state.policy.format_remote_topic(self.flow.name.source, place.topic)
             return TopicPartition(remote, place.partition)
-        return self.state.mapped_partition(place)
+        return mapped_partition(self.flow, self.state.policy, place)
 
     def _with_ends(self, facts: Collection[RowFacts]) -> list[RowFacts]:
         ours = self.state.ends("source", {row.source for row in facts})

@@ -8,7 +8,7 @@ from sparkmirror.clusters import describe_topic_configs
 from sparkmirror.errors import ClusterError
 from sparkmirror.groups import Translation
 from sparkmirror.model import Side, TopicPartition
-from sparkmirror.state import CopyPosition, FlowState
+from sparkmirror.state import CopyPosition, FlowState, copy_position
 from sparkmirror.tools.flow_logs import FlowLogs
 from sparkmirror.tools.inspection.rows import RowFacts
 from sparkmirror.tools.proof import (
@@ -53,7 +53,7 @@ class PositionWorth:
     def copy(self, partition: TopicPartition) -> CopyPosition | None:
         """How far the copy of a partition has come."""
         if partition not in self._copies:
-            self._copies[partition] = self._state.copy_position(partition)
+            self._copies[partition] = copy_position(self._state, partition)
         return self._copies[partition]
 
     def translation(self, row: RowFacts) -> Translation | None:

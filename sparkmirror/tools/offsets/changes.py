@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.errors import MoveRefused
 from sparkmirror.model import TopicPartition
+from sparkmirror.state import PositionTable, StoredRecord, places_for
 from sparkmirror.tools.offsets.alteration import ConnectorKind, alteration_problem
 from sparkmirror.tools.offsets.requests import EARLIEST, Goal, MoveRequest
-from sparkmirror.tools.offsets.stored import StoredPositions, StoredRecord
 from sparkmirror.wire import encode_connect_offset
 
 __all__ = ["Found", "PositionChange", "judge_changes"]
@@ -25,7 +25,7 @@ __all__ = ["Found", "PositionChange", "judge_changes"]
 class Found:
     """What the clusters say: ends of source partitions, where times begin, and what decides without a position."""
 
-    stored: StoredPositions
+    stored: PositionTable
     ends: Mapping[TopicPartition, PartitionEnds]
     times: Mapping[TopicPartition, int]
     auto_offset_reset: str
@@ -63,20 +63,20 @@ def judge_changes(request: MoveRequest, found: Found, partitions: Sequence[Topic
 
 
 def _refuse_unseen(request: MoveRequest, found: Found, partitions: Sequence[TopicPartition]) -> None:
-    unseen = [partition for partition in partitions if not found.stored.of(partition)]
+    unseen = [partition for partition in partitions if not found.stored.records_of(partition)]
     if not unseen or request.force_unseen or request.verb == "reset":  # what was never stored need not be forgotten
         return
-    others = [f"{connector} (cluster {cluster})" for connector, cluster in found.stored.others()]
+    others = [f"{connector} (cluster {cluster})" for connector, cluster in found.stored.other_connectors()]
     told = f"; positions of {', '.join(others)} are" if others else ""
     raise MoveRefused(
         f"no position of {unseen[0]} is stored under connector {found.stored.connector} and cluster "
-        f"{found.stored.alias}{told}",
+        f"{found.stored.source_alias}{told}",
         hint="give --connector, or --force-unseen to write a key that nobody wrote before",
     )
 
 
 def _judge(request: MoveRequest, found: Found, partition: TopicPartition) -> PositionChange | None:
-    old = tuple(found.stored.of(partition))
+    old = tuple(found.stored.records_of(partition))
     if not old and not request.force_unseen:
         return None
     ends = found.ends.get(partition)
@@ -93,7 +93,7 @@ def _judge(request: MoveRequest, found: Found, partition: TopicPartition) -> Pos
         partition=partition,
         key=found.stored.key_of(partition),
         value=value,
-        places=tuple(found.stored.places_for(partition)),
+        places=tuple(places_for(found.stored, partition)),
         old=old,
         old_next_offset=old_next,
         next_offset=start,
@@ -159,7 +159,7 @@ def _value(
         raise MoveRefused(
             f"{partition}: to copy from offset 0 its position must be forgotten, and then auto.offset.reset="
             f"{found.auto_offset_reset} decides",
-            hint=f"set {found.stored.alias}.consumer.auto.offset.reset = earliest until MirrorMaker 2 has run once",
+            hint=f"set {found.stored.source_alias}.consumer.auto.offset.reset = earliest until MirrorMaker 2 has run once",
         )
     return None, start
 
@@ -174,7 +174,7 @@ def _given_up(ends: PartitionEnds | None, old_next: int | None, start: int | Non
 def _refuse_as_mm2_would(found: Found, changes: Sequence[PositionChange]) -> None:
     entries = [
         (
-            {"cluster": found.stored.alias, "partition": change.partition.partition, "topic": change.partition.topic},
+            {"cluster": found.stored.source_alias, "partition": change.partition.partition, "topic": change.partition.topic},
             None if change.value is None or change.next_offset is None else {"offset": change.next_offset - 1},
         )
         for change in changes

@@ -20,7 +20,7 @@ def export(flow: FlowSettings, storage: StoragePlace) -> Snapshot:
     try:
         topics = storage.offsets_topics or (flow.offset_storage_topic,)
         stored = read_stored(target, topics, connector=storage.connector, alias=flow.name.source)
-        records = [record for places in stored.records.values() for record in places.values()]
+        records = list(stored.all())
         policy = policy_for(flow)
         copies = sorted({policy.format_remote_topic(flow.name.source, p.topic) for p in stored.partitions()})
         view = target.view(copies).topics

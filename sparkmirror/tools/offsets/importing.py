@@ -8,10 +8,11 @@ from typing import Any
 
 from sparkmirror.errors import MoveRefused
 from sparkmirror.model import TopicPartition
+from sparkmirror.state import PositionTable
 from sparkmirror.tools.offsets.alteration import Alteration, ConnectorKind, alteration_problem
 from sparkmirror.tools.offsets.requests import StoragePlace
 from sparkmirror.tools.offsets.snapshots import Snapshot, read_snapshot
-from sparkmirror.wire import MalformedInternalRecord, decode_connect_offset, decode_source_key
+from sparkmirror.wire import Record
 
 __all__ = ["read_entries"]
 
@@ -73,16 +74,13 @@ def _partition(partition: Mapping[str, object] | None, alias: str) -> TopicParti
 
 
 def _of_snapshot(snapshot: Snapshot, path: str, alias: str, connector: str) -> Entries:
-    found: Entries = {}
+    table, found = PositionTable(alias, connector), Entries()
     for record in snapshot.positions:
-        try:
-            position, last = decode_source_key(record.key), decode_connect_offset(record.value)
-        except MalformedInternalRecord:
-            continue  # a checkpoint's, a heartbeat's, or nobody's
-        if position is None or (position.connector, position.cluster) != (connector, alias):
-            continue
-        offset = None if last is None or last < 0 else last + 1
-        if found.get(position.partition, offset) != offset:
-            raise MoveRefused(f"{path} holds two positions of {position.partition}: which one is meant?")
-        found[position.partition] = offset
+        table.take(record.place, Record(0, 0, record.key, record.value))
+    for partition in table.partitions():
+        readable = [stored.last_offset for stored in table.records_of(partition) if stored.is_readable]
+        if len(set(readable)) > 1:
+            raise MoveRefused(f"{path} holds two positions of {partition}: which one is meant?")
+        if readable:
+            found[partition] = None if readable[0] is None else readable[0] + 1
     return found

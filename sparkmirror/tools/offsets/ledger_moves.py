@@ -18,11 +18,11 @@ from sparkmirror.errors import BrokerRefused, FlowOwnedByAnother, MoveRefused, S
 from sparkmirror.ledger import LedgerRecord, Move, Standing, encode, reset, skip
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline import FlowLedger, MirroredTopic, Repositioning
-from sparkmirror.state import owner_status
+from sparkmirror.state import owner_status, places_for
 from sparkmirror.tools.offsets.requests import CONNECTOR, EARLIEST, Goal, MoveRequest, StoragePlace
 from sparkmirror.tools.offsets.running import STOP_FIRST, refuse_running_workers
 from sparkmirror.tools.offsets.snapshots import SavedRecord, Snapshot
-from sparkmirror.tools.offsets.stored import StoredPositions, present_topics, read_stored
+from sparkmirror.tools.offsets.stored import present_topics, read_stored
 from sparkmirror.tools.offsets.target_state import plan_target, read_commits, save_target, take_away
 from sparkmirror.tools.offsets.undo_file import now_text, save, undo_path
 from sparkmirror.tools.offsets.verdicts import SPARKMIRROR, MoveVerdict
@@ -247,12 +247,12 @@ def _save(opened: LedgerFlow, verdict: MoveVerdict, records: Sequence[LedgerReco
 
 def _mm2_positions(opened: LedgerFlow, partitions: Collection[TopicPartition]) -> Iterator[SavedRecord]:
     flow = opened.flow
-    stored: StoredPositions = read_stored(
+    stored = read_stored(
         opened.clients[1], [flow.offset_storage_topic], connector=CONNECTOR, alias=flow.name.source
     )
     for partition in partitions:
-        old = {record.place: record.value for record in stored.of(partition)}
-        for place in stored.places_for(partition):
+        old = {record.place: record.value for record in stored.records_of(partition)}
+        for place in places_for(stored, partition):
             yield SavedRecord(place, stored.key_of(partition), old.get(place))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -10,11 +11,10 @@ from sparkmirror.clusters.members import describe_groups
 from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.config import FlowSettings
 from sparkmirror.errors import ClusterError, MoveRefused
-from sparkmirror.ledger import LedgerView
 from sparkmirror.model import TopicPartition
-from sparkmirror.tools.evidence import FlowEvidence
+from sparkmirror.state import FlowState, LedgerTable, PositionTable
 from sparkmirror.tools.offsets.requests import StoragePlace
-from sparkmirror.tools.offsets.stored import StoredPositions, read_stored
+from sparkmirror.tools.offsets.stored import read_stored
 from sparkmirror.topology import policy_for, select_topics
 
 __all__ = ["FlowListing", "ListedPosition", "WorkerGroup", "list_positions"]
@@ -70,51 +70,48 @@ class FlowListing:
 
 def list_positions(flow: FlowSettings, storage: StoragePlace, topic: str | None = None) -> FlowListing:
     """Every partition that is copied, or of which something is stored; a question without an answer becomes a note."""
-    evidence = FlowEvidence(flow)
-    try:
-        return _Gathering(flow, storage, evidence).listing(topic)
-    finally:
-        evidence.close()
+    with closing(FlowState(flow)) as state:
+        return _Gathering(flow, storage, state).listing(topic)
 
 
 class _Gathering:
     """The questions of one listing."""
 
-    def __init__(self, flow: FlowSettings, storage: StoragePlace, evidence: FlowEvidence) -> None:
-        self._flow, self._storage, self._evidence = flow, storage, evidence
+    def __init__(self, flow: FlowSettings, storage: StoragePlace, state: FlowState) -> None:
+        self._flow, self._storage, self._state = flow, storage, state
         self._policy = policy_for(flow)
         self._troubles: list[str] = []
         self._topics = storage.offsets_topics or (flow.offset_storage_topic,)
 
     def listing(self, topic: str | None) -> FlowListing:
-        flow, evidence = self._flow, self._evidence
-        stored = self._try(self._read_stored) or StoredPositions(self._storage.connector, flow.name.source)
-        ledger = evidence.ledger()
-        view = ledger.view if ledger is not None else LedgerView()
-        wanted = sorted(p for p in self._partitions(stored, view) if topic is None or p.topic == topic)
-        source_ends = evidence.ends("source", wanted)
-        target_ends = evidence.ends("target", [self._remote(partition) for partition in wanted])
+        flow, state = self._flow, self._state
+        stored = self._try(self._read_stored) or PositionTable(flow.name.source, self._storage.connector)
+        ledger = state.ledger() or LedgerTable()
+        owner = ledger.view.owner
+        wanted = sorted(p for p in self._partitions(stored, ledger) if topic is None or p.topic == topic)
+        source_ends = state.ends("source", wanted)
+        target_ends = state.ends("target", [self._remote(partition) for partition in wanted])
         rows = tuple(
-            self._row(partition, stored, view, source_ends.get(partition), target_ends.get(self._remote(partition)))
+            self._row(partition, stored, ledger, source_ends.get(partition), target_ends.get(self._remote(partition)))
             for partition in wanted
         )
         workers = self._try(self._workers) if self._storage.is_dedicated else None
-        told = [note.message for note in (*evidence.notes, *evidence.notes.rest()) if note.kind != "missing"]
-        notes = dict.fromkeys([*told, *self._troubles, *_stray_notes(stored)])
+        told = [note.message for note in (*state.notes, *state.notes.rest()) if note.kind != "missing"]
+        notes = dict.fromkeys([*told, *self._troubles, *_foreign_key_notes(stored)])
         return FlowListing(
             flow=str(flow.name),
             connector=self._storage.connector,
             offsets_topics=tuple(self._topics),
             workers=workers,
-            owner=view.owner.name if view.owner is not None else None,
-            is_released=view.owner is not None and view.owner.released,
+            owner=owner.name if owner is not None else None,
+            is_released=owner is not None and owner.released,
             positions=rows,
             notes=tuple(notes),
-            is_complete=evidence.notes.is_complete and not self._troubles,
+            is_complete=state.notes.is_complete and not self._troubles,
         )
 
     def _try(self, look: Callable[[], T]) -> T | None:
-        if not self._evidence.is_up("target"):
+        if not self._state.is_up("target"):
             return None
         try:
             return look()
@@ -122,10 +119,10 @@ class _Gathering:
             self._troubles.append(error.message)
             return None
 
-    def _read_stored(self) -> StoredPositions | None:
+    def _read_stored(self) -> PositionTable | None:
         try:
             return read_stored(
-                self._evidence.clients["target"],
+                self._state.clients["target"],
                 self._topics,
                 connector=self._storage.connector,
                 alias=self._flow.name.source,
@@ -135,17 +132,17 @@ class _Gathering:
 
     def _workers(self) -> WorkerGroup:
         name = self._flow.group_id
-        group = describe_groups(self._evidence.clients["target"], [name])[name]
+        group = describe_groups(self._state.clients["target"], [name])[name]
         return WorkerGroup(name, group.state, len(group.members))
 
-    def _partitions(self, stored: StoredPositions, ledger: LedgerView) -> Collection[TopicPartition]:
-        view = self._evidence.topics("source")
+    def _partitions(self, stored: PositionTable, ledger: LedgerTable) -> Collection[TopicPartition]:
+        view = self._state.topics("source")
         there = {t.name: t for t in view.topics.values() if not t.is_internal and not t.error} if view is not None else {}
         decisions = select_topics(self._flow, self._policy, sorted(there))
         copied = {
             TopicPartition(d.topic, index) for d in decisions if d.replicated for index in range(there[d.topic].partitions)
         }
-        return copied | set(stored.partitions()) | set(ledger.partitions)
+        return copied | set(stored.partitions()) | set(ledger.view.partitions)
 
     def _remote(self, partition: TopicPartition) -> TopicPartition:
         name = self._policy.format_remote_topic(self._flow.name.source, partition.topic)
@@ -154,15 +151,15 @@ class _Gathering:
     def _row(
         self,
         partition: TopicPartition,
-        stored: StoredPositions,
-        ledger: LedgerView,
+        stored: PositionTable,
+        ledger: LedgerTable,
         source: PartitionEnds | None,
         target: PartitionEnds | None,
     ) -> ListedPosition:
         known = source if source is not None and source.is_known else None
-        records = stored.of(partition)
+        records = stored.records_of(partition)
         last = stored.last_offset(partition)
-        history = ledger.partitions.get(partition)
+        history = ledger.history(partition)
         position = history.position() if history is not None else None
         further = max(0 if last is None else last + 1, 0 if position is None else position.upstream)
         is_known = last is not None or position is not None
@@ -183,10 +180,10 @@ class _Gathering:
 
 
 def _trouble(
-    stored: StoredPositions, partition: TopicPartition, source: PartitionEnds | None, next_offset: int | None
+    stored: PositionTable, partition: TopicPartition, source: PartitionEnds | None, next_offset: int | None
 ) -> str:
     """What is odd about a position, in a few words; empty if nothing is."""
-    records = stored.of(partition)
+    records = stored.records_of(partition)
     if len({record.value for record in records}) > 1:
         named = ", ".join(str(record.place) for record in sorted(records, key=lambda record: record.place))
         return f"the key lies in {named}: which one counts is chance"
@@ -199,8 +196,8 @@ def _trouble(
     return ""
 
 
-def _stray_notes(stored: StoredPositions) -> list[str]:
+def _foreign_key_notes(stored: PositionTable) -> list[str]:
     return [
         f"{record.place} at {record.offset}: no task reads the key {record.key.decode(errors='replace')}"
-        for record in stored.strays()
+        for record in stored.foreign_keys()
     ]

@@ -17,16 +17,12 @@ from sparkmirror.clusters.probing import probe_ends, probe_times
 from sparkmirror.config import FlowSettings
 from sparkmirror.errors import FlowOwnedByAnother, MoveRefused
 from sparkmirror.model import TopicPartition
+from sparkmirror.state import PositionTable
 from sparkmirror.tools.offsets.changes import Found, PositionChange, judge_changes
 from sparkmirror.tools.offsets.requests import MoveRequest, StoragePlace
 from sparkmirror.tools.offsets.running import STOP_FIRST, refuse_running_workers
 from sparkmirror.tools.offsets.snapshots import SavedRecord, Snapshot
-from sparkmirror.tools.offsets.stored import (
-    StoredPositions,
-    committed_ends,
-    read_stored,
-    require_compacted,
-)
+from sparkmirror.tools.offsets.stored import committed_ends, read_stored, require_compacted
 from sparkmirror.tools.offsets.target_state import plan_target, read_commits, save_target, take_away
 from sparkmirror.tools.offsets.undo_file import now_text, save, undo_path
 from sparkmirror.tools.offsets.verdicts import MM2, MoveVerdict
@@ -54,7 +50,7 @@ class Mm2Flow:
         """Every topic that holds positions of the connector."""
         return self.storage.offsets_topics or (self.flow.offset_storage_topic,)
 
-    def read(self) -> StoredPositions:
+    def read(self) -> PositionTable:
         """The offsets topics as they are now."""
         return read_stored(
             self.target, self.offsets_topics, connector=self.storage.connector, alias=self.flow.name.source
@@ -102,7 +98,7 @@ def apply_to_mm2(opened: Mm2Flow, request: MoveRequest, command: str) -> MoveVer
 
 
 def write_records(
-    target: ClusterClient, writes: Sequence[SavedRecord], stored: StoredPositions, prove: Callable[[], object]
+    target: ClusterClient, writes: Sequence[SavedRecord], stored: PositionTable, prove: Callable[[], object]
 ) -> None:
     """Writes records, each to its place, and proves that they are the newest of their keys. Nobody may write meanwhile."""
     places = sorted({record.place for record in writes})
@@ -117,7 +113,7 @@ def write_records(
         raise FlowOwnedByAnother(
             f"{error.message}; it began while positions were written, so it may have read the old ones", hint=STOP_FIRST
         ) from error
-    found = read_stored(target, sorted({p.topic for p in places}), connector=stored.connector, alias=stored.alias)
+    found = read_stored(target, sorted({p.topic for p in places}), connector=stored.connector, alias=stored.source_alias)
     for record in writes:
         newest = found.records.get(record.key, {}).get(record.place)
         # A tombstone may be compacted away at once; no record says the same.
@@ -129,7 +125,7 @@ def write_records(
             )
 
 
-def _refuse_growth(target: ClusterClient, stored: StoredPositions) -> None:
+def _refuse_growth(target: ClusterClient, stored: PositionTable) -> None:
     for place, end in committed_ends(target, list(stored.ends)).items():
         if end != stored.ends[place]:
             raise FlowOwnedByAnother(
@@ -141,7 +137,7 @@ def _refuse_growth(target: ClusterClient, stored: StoredPositions) -> None:
 # --- gather and judge ------------------------------------------------------------------------------------------
 
 
-def _judge(opened: Mm2Flow, request: MoveRequest, stored: StoredPositions, proof: str) -> MoveVerdict:
+def _judge(opened: Mm2Flow, request: MoveRequest, stored: PositionTable, proof: str) -> MoveVerdict:
     flow, policy = opened.flow, policy_for(opened.flow)
     partitions = _partitions(opened, request, stored)
     found = Found(
@@ -175,7 +171,7 @@ def _judge(opened: Mm2Flow, request: MoveRequest, stored: StoredPositions, proof
     )
 
 
-def _partitions(opened: Mm2Flow, request: MoveRequest, stored: StoredPositions) -> list[TopicPartition]:
+def _partitions(opened: Mm2Flow, request: MoveRequest, stored: PositionTable) -> list[TopicPartition]:
     """Whose positions are meant: those that are stored, not those of today's metadata; the topic may have had more."""
     if request.entries is not None:
         return sorted(request.entries)
@@ -193,22 +189,22 @@ def _partitions(opened: Mm2Flow, request: MoveRequest, stored: StoredPositions) 
     return known
 
 
-def _is_forgotten(opened: Mm2Flow, request: MoveRequest, stored: StoredPositions) -> bool:
+def _is_forgotten(opened: Mm2Flow, request: MoveRequest, stored: PositionTable) -> bool:
     """Whether nothing is left to be forgotten: nobody else's key could have been meant, and the source has the topic."""
-    if request.verb != "reset" or stored.others():
+    if request.verb != "reset" or stored.other_connectors():
         return False
     there = None if request.topic is None else opened.source.view([request.topic]).topics.get(request.topic)
     return request.topic is None or (there is not None and not there.error)
 
 
-def _refuse_nothing(opened: Mm2Flow, request: MoveRequest, stored: StoredPositions) -> None:
+def _refuse_nothing(opened: Mm2Flow, request: MoveRequest, stored: PositionTable) -> None:
     what = "the flow" if request.topic is None else f"topic {request.topic}"
     if request.partition is not None:
         what = f"partition {request.partition} of {what}"
-    others = ", ".join(f"{connector} (cluster {cluster})" for connector, cluster in stored.others())
+    others = ", ".join(f"{connector} (cluster {cluster})" for connector, cluster in stored.other_connectors())
     raise MoveRefused(
         f"{opened.flow.name}: {', '.join(opened.offsets_topics)} on {opened.target.alias} holds no position of {what} "
-        f"under connector {stored.connector} and cluster {stored.alias}"
+        f"under connector {stored.connector} and cluster {stored.source_alias}"
         + (f"; it holds those of {others}" if others else ""),
         hint="give --connector, --offsets-topic, or --force-unseen to write a key that nobody wrote before",
     )
@@ -236,16 +232,16 @@ def _target_ends(
     return {places[r]: ends.end for r, ends in probe_ends(opened.target, list(places)).items() if ends.is_known}
 
 
-def _stored_notes(stored: StoredPositions, request: MoveRequest) -> list[str]:
+def _stored_notes(stored: PositionTable, request: MoveRequest) -> list[str]:
     notes = []
-    strays = stored.strays()
+    strays = stored.foreign_keys()
     if strays:
         first = strays[0]
         notes.append(
             f"{len(strays)} records are not in MirrorMaker 2's own bytes and are read by nobody, such as "
             f"{first.key.decode(errors='replace')} in {first.place} at {first.offset}"
         )
-    if request.topic is None and (others := stored.others()):
+    if request.topic is None and (others := stored.other_connectors()):
         named = ", ".join(f"{connector} (cluster {cluster})" for connector, cluster in others)
         notes.append(f"positions of others lie in the same topic and stay: {named}")
     return notes

@@ -17,7 +17,7 @@ broker shows it any more; before that its name cannot be created again.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -27,10 +27,11 @@ from sparkmirror.clusters.removal import delete_group_offsets, delete_topics
 from sparkmirror.config import FlowSettings
 from sparkmirror.errors import BrokerRefused, MoveRefused
 from sparkmirror.model import OffsetSync, TopicPartition
+from sparkmirror.state import SyncTable, read_settled
 from sparkmirror.tools.offsets.snapshots import SavedCommit, SavedRecord
 from sparkmirror.tools.offsets.stored import present_topics
-from sparkmirror.topology import policy_for
-from sparkmirror.wire import MalformedInternalRecord, decode_offset_sync, encode_offset_sync
+from sparkmirror.topology import offset_syncs_topic, policy_for
+from sparkmirror.wire import encode_offset_sync
 
 __all__ = ["GroupCommit", "TargetPlan", "plan_target", "read_commits", "take_away"]
 
@@ -173,22 +174,14 @@ def take_away(flow: FlowSettings, clients: tuple[ClusterClient, ClusterClient], 
 
 
 def _syncs_place(flow: FlowSettings, clients: tuple[ClusterClient, ClusterClient]) -> tuple[ClusterClient, str]:
-    is_on_source = flow.offset_syncs_topic_location == "source"
-    alias = flow.name.target if is_on_source else flow.name.source
-    return clients[0 if is_on_source else 1], policy_for(flow).offset_syncs_topic(alias)
+    return clients[0 if flow.syncs_side == "source" else 1], offset_syncs_topic(flow, policy_for(flow))
 
 
-def _synced(client: ClusterClient, topic: str, wanted: Collection[str]) -> Iterator[TopicPartition]:
+def _synced(client: ClusterClient, topic: str, wanted: Collection[str]) -> list[TopicPartition]:
     """The partitions of these topics that have a sync."""
-    found = set()
-    for record in read_to_end(client, TopicPartition(topic, 0)):
-        try:
-            sync = decode_offset_sync(record.key or b"", record.value or b"")
-        except MalformedInternalRecord:
-            continue
-        if sync.partition.topic in wanted:
-            found.add(sync.partition)
-    yield from sorted(found)
+    table = SyncTable()
+    read_settled(client, topic, table)
+    return sorted(partition for partition in table.newest if partition.topic in wanted)
 
 
 def _newest(client: ClusterClient, topic: str) -> tuple[SavedRecord, ...]:

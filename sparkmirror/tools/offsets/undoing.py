@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from sparkmirror.clusters import ClusterClient, Committed, append_records, commit_offsets, name_of
 from sparkmirror.config import FlowSettings, Settings
 from sparkmirror.errors import MoveRefused
+from sparkmirror.state import PositionTable, stored_offset
 from sparkmirror.tools.offsets.ledger_moves import open_ledger_flow
 from sparkmirror.tools.offsets.mm2_moves import open_mm2_flow, write_records
 from sparkmirror.tools.offsets.moves import choose_flow
 from sparkmirror.tools.offsets.requests import CONNECTOR, StoragePlace
 from sparkmirror.tools.offsets.snapshots import SavedRecord, Snapshot, read_snapshot
-from sparkmirror.tools.offsets.stored import StoredPositions, read_stored
+from sparkmirror.tools.offsets.stored import read_stored
 from sparkmirror.tools.offsets.undo_file import now_text, read_text, save, undo_path
 from sparkmirror.tools.offsets.verdicts import MM2, SPARKMIRROR, RunBy
-from sparkmirror.wire import MalformedInternalRecord, decode_connect_offset
 
 __all__ = ["UndoRequest", "UndoVerdict", "WrittenBack", "undo"]
 
@@ -99,7 +99,7 @@ def _undo_ledger(
         if not is_applied:
             return verdict
         # MirrorMaker 2's position is never ahead of the ledger: that would mean that it has copied since.
-        lower = [back.record for back in verdict.records if _offset(back.record.value) < _offset(back.value_now)]
+        lower = [back.record for back in verdict.records if stored_offset(back.record.value) < stored_offset(back.value_now)]
         _append(target, lower)
         opened.work.take_back(snapshot.ledger_keys)
         stored = read_stored(target, [flow.offset_storage_topic], connector=CONNECTOR, alias=flow.name.source)
@@ -107,7 +107,7 @@ def _undo_ledger(
         return replace(verdict, is_applied=True)
 
 
-def _verdict(flow: FlowSettings, snapshot: Snapshot, stored: StoredPositions, proof: str) -> UndoVerdict:
+def _verdict(flow: FlowSettings, snapshot: Snapshot, stored: PositionTable, proof: str) -> UndoVerdict:
     def now(record: SavedRecord) -> bytes | None:
         found = stored.records.get(record.key, {}).get(record.place)
         return found.value if found is not None else None
@@ -150,11 +150,3 @@ def _commit_again(target: ClusterClient, snapshot: Snapshot) -> None:
 def _append(target: ClusterClient, records: Sequence[SavedRecord]) -> None:
     for record in records:
         append_records(target, record.place, [(record.key, record.value)], int(time.time() * 1000))
-
-
-def _offset(value: bytes | None) -> int:
-    try:
-        found = decode_connect_offset(value)
-    except MalformedInternalRecord:
-        return -1
-    return -1 if found is None else found

@@ -14,7 +14,7 @@ from sparkmirror.cli.app import app
 from sparkmirror.cli.translate import as_csv, as_json, as_lines, print_table
 from sparkmirror.model import TopicPartition
 from sparkmirror.state import Note, Notes
-from sparkmirror.state.flow_state import NOTES_MAX
+from sparkmirror.state.reading import NOTES_MAX
 from sparkmirror.tools.translating import TranslatedPosition, Translations
 
 ORDERS, REMOTE = TopicPartition("orders", 3), TopicPartition("A.orders", 3)

@@ -13,7 +13,7 @@ from sparkmirror.errors import BrokerTooOld
 from sparkmirror.ledger import Attempt, Open, Position, Receipt, Run
 from sparkmirror.model import OffsetSync, TopicPartition
 from sparkmirror.state import CheckpointTable, FlowState, LedgerTable, Note, PositionTable, SyncTable
-from sparkmirror.state.flow_state import NOTES_MAX
+from sparkmirror.state.reading import NOTES_MAX
 from sparkmirror.tools.doctor.examination import sample_of
 from sparkmirror.tools.doctor.facts import Part, Synced
 from sparkmirror.tools.doctor.gathering.connect import Connectors
@@ -175,7 +175,7 @@ def bounds_by_ledger(target_topic: str) -> object:
     ledger.view.apply(Open(ORDERS, attempt, None, 0, 0, target_topic, 7, 1, start, "", "", False, False, False, False))
     ledger.view.apply(Receipt(ORDERS, attempt, Position(30, 10, 10), -1, 10, 0, (Run(20, 0, 10),)))
     flow = FlowState(flow_of())
-    flow._kept |= {Part.LEDGER: ledger, Part.SYNCS: SyncTable()}
+    flow.reader._kept |= {Part.LEDGER: ledger, Part.SYNCS: SyncTable()}
     [(_, pair)] = _pairs(FlowLogs(flow), facts_of(groups=[a_group()]))
     flow.close()
     return pair.bounds(5)
@@ -212,7 +212,7 @@ def test_a_broker_that_is_too_old_leaves_the_part_unknown_with_the_reason() -> N
 def full_of_notes() -> FlowState:
     """As many as are kept, and the clusters do not answer any more."""
     flow = FlowState(flow_of())
-    flow._down |= {"source", "target"}
+    flow.reader._down |= {"source", "target"}
     for number in range(NOTES_MAX):
         flow.notes.add(Note("malformed", "B", f"record {number}"))
     return flow

@@ -7,27 +7,27 @@ import pytest
 from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.errors import MoveRefused
 from sparkmirror.model import TopicPartition
+from sparkmirror.state import PositionTable
 from sparkmirror.tools.offsets import Goal, MoveRequest, PositionChange
 from sparkmirror.tools.offsets.changes import Found, judge_changes
-from sparkmirror.tools.offsets.stored import StoredPositions, StoredRecord
-from sparkmirror.wire import connect_partition, source_key
+from sparkmirror.wire import Record, connect_partition, source_key
 
 TOPIC = "mm2-offsets.A.internal"
 P, Q = TopicPartition("orders", 0), TopicPartition("orders", 1)
 ENDS = {P: PartitionEnds(10, 100, 0), Q: PartitionEnds(0, 50, 0)}
 
 
-def stored(*records: tuple[TopicPartition, int, bytes | None], connector: str = "MirrorSourceConnector") -> StoredPositions:
+def stored(*records: tuple[TopicPartition, int, bytes | None], connector: str = "MirrorSourceConnector") -> PositionTable:
     """Records of partitions: whose position, in which partition of the topic, and what it says; later ones are newer."""
-    found = StoredPositions("MirrorSourceConnector", "A", sizes={TOPIC: 25})
+    found = PositionTable("A")
+    found.sizes[TOPIC] = 25
     for time_ms, (partition, place, value) in enumerate(records):
-        key, where = source_key(connector, "A", partition), TopicPartition(TOPIC, place)
-        found.records.setdefault(key, {})[where] = StoredRecord(where, time_ms, key, value, time_ms)
+        found.take(TopicPartition(TOPIC, place), Record(time_ms, time_ms, source_key(connector, "A", partition), value))
     return found
 
 
 def judge(
-    positions: StoredPositions,
+    positions: PositionTable,
     to: Goal | None,
     *partitions: TopicPartition,
     verb: str = "set",
@@ -141,14 +141,14 @@ def test_what_comes_again_is_no_more_than_the_source_has() -> None:
     assert change.copied_again == 50, "the topic was created again: only its 50 offsets can come"
 
 
-def test_strays_and_others_are_told_apart() -> None:
+def test_foreign_keys_and_those_of_others_are_separate() -> None:
     found = stored((P, 3, AT_41), (Q, 11, AT_41))
     blank = b'["MirrorSourceConnector", {"cluster": "A", "partition": 0, "topic": "orders"}]'
     order = b'["MirrorSourceConnector",{"topic":"orders","partition":0,"cluster":"A"}]'
     for key in (blank, order, b'["MirrorHeartbeatConnector",{"sourceClusterAlias":"A","targetClusterAlias":"B"}]', b"junk"):
         where = TopicPartition(TOPIC, 0)
-        found.records[key] = {where: StoredRecord(where, 0, key, b"{}", 0)}
+        found.take(where, Record(0, 0, key, b"{}"))
     assert found.partitions() == [P, Q]
-    assert sorted(record.key for record in found.strays()) == sorted([blank, order])
-    assert found.others() == []
+    assert sorted(record.key for record in found.foreign_keys()) == sorted([blank, order])
+    assert found.other_connectors() == []
     assert found.last_offset(P) == 41

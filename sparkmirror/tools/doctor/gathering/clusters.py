@@ -17,7 +17,7 @@ from sparkmirror.clusters.surroundings import (
 )
 from sparkmirror.config import ClusterSettings
 from sparkmirror.model import ConfigEntry, Side
-from sparkmirror.state import FlowState, Note, Part, now_ms
+from sparkmirror.state import FlowState, Note, Part, has_topic, now_ms
 from sparkmirror.tools.doctor.facts import Certificate, ClusterFacts
 
 __all__ = ["Wanted", "gather_cluster"]
@@ -46,24 +46,24 @@ def gather_cluster(
     """The cluster's facts, and replicas and rights of the wanted topics."""
     brokers, clock, configs_part, acls_part, rights_part = _PARTS[side]
     view = state.topics(side)
-    topics = [topic for topic in wanted.topics if state.has_topic(side, topic)]
-    releases = state.ask(brokers, side, broker_releases, {})
-    details = state.ask(rights_part, side, lambda c: _details(c, topics), {})
-    acls = state.ask(acls_part, side, describe_topic_acls, None) if wanted.acls else None
-    kept = state.ask(Part.RETENTION, side, lambda c: broker_setting(c, RETENTION), None) if wanted.retention else None
+    topics = [topic for topic in wanted.topics if has_topic(view, topic)]
+    releases = state.reader.ask(brokers, side, broker_releases, {})
+    details = state.reader.ask(rights_part, side, lambda c: _details(c, topics), {})
+    acls = state.reader.ask(acls_part, side, describe_topic_acls, None) if wanted.acls else None
+    kept = state.reader.ask(Part.RETENTION, side, lambda c: broker_setting(c, RETENTION), None) if wanted.retention else None
     facts = ClusterFacts(
         alias=settings.alias,
         bootstrap=",".join(f"{host}:{port}" for host, port in settings.bootstrap_servers),
         view=view,
         versions={node: found.release for node, found in releases.items()},
         too_old={node: found.lacks for node, found in releases.items() if found.lacks},
-        skew_ms=state.ask(clock, side, controller_skew_ms, None),
+        skew_ms=state.reader.ask(clock, side, controller_skew_ms, None),
         certificates=tuple(map(_certificate, _certificates(state, side, settings))),
         configs=_configs(state, side, configs_part, topics),
         groups={},
         acls=None if acls is None else tuple(acls),
         topic_rights={topic: found.rights for topic, found in details.items() if found.rights is not None},
-        cluster_rights=state.ask(rights_part, side, cluster_rights, None) if wanted.acls else None,
+        cluster_rights=state.reader.ask(rights_part, side, cluster_rights, None) if wanted.acls else None,
         user=principal_of(settings.security),
         offsets_retention_minutes=int(kept) if kept is not None and kept.isdigit() else None,
         read_ms=now_ms(),
@@ -79,7 +79,7 @@ def _details(client: ClusterClient, topics: list[str]) -> dict[str, TopicDetail]
 
 
 def _certificates(state: FlowState, side: Side, settings: ClusterSettings) -> list[SeenCertificate]:
-    return [*file_certificates(settings), *state.ask(Part.topics(side), side, broker_certificates, [])]
+    return [*file_certificates(settings), *state.reader.ask(Part.topics(side), side, broker_certificates, [])]
 
 
 def _certificate(seen: SeenCertificate) -> Certificate:
@@ -95,7 +95,7 @@ def _configs(state: FlowState, side: Side, part: str, topics: list[str]) -> dict
             found |= describe_topic_configs(client, topics[start : start + TOPICS_PER_REQUEST_MAX])
         return found
 
-    found: dict[str, list[ConfigEntry]] = state.ask(part, side, look, {})
+    found: dict[str, list[ConfigEntry]] = state.reader.ask(part, side, look, {})
     alias = state.clients[side].alias
     refused = [topic for topic in topics if topic not in found]
     if refused and part not in state.unknown:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.ledger import PartitionHistory
 from sparkmirror.model import TopicPartition
-from sparkmirror.state import FlowState
+from sparkmirror.state import FlowState, copy_position, has_topic
 from sparkmirror.tools.doctor.facts import Copy, Stop
 from sparkmirror.topology import TopicDecision
 
@@ -26,7 +26,7 @@ def copies_of(state: FlowState, decisions: Sequence[TopicDecision]) -> dict[Topi
         for index in sorted(view.topics[d.topic].leaders)
     }
     known = state.topics("target")
-    there = [r for r in places.values() if known is not None and state.has_topic("target", r.topic)]
+    there = [r for r in places.values() if has_topic(known, r.topic)]
     there = [r for r in there if known is not None and r.partition in known.topics[r.topic].leaders]
     source, target = state.ends("source", list(places)), state.ends("target", there)
     return {place: _copy(state, place, remote, source, target) for place, remote in places.items()}
@@ -39,7 +39,7 @@ def _copy(
     source: Mapping[TopicPartition, PartitionEnds],
     target: Mapping[TopicPartition, PartitionEnds],
 ) -> Copy:
-    position, syncs, ledger = state.copy_position(place), state.syncs(), state.ledger()
+    position, syncs, ledger = copy_position(state, place), state.syncs(), state.ledger()
     history = ledger.history(place) if ledger is not None else None
     newest = history.newest if history is not None else None
     proven = history.position() if history is not None else None
@@ -54,7 +54,7 @@ def _copy(
         basis="" if position is None else position.basis,
         position_ms=None if position is None else position.time_ms,
         stored=state.positions().of(place),
-        is_unstored=position is None and not state.positions().has_key_of(place),
+        is_unstored=position is None and not state.positions().records_of(place),
         sync=syncs.newest.get(place),
         first_sync=syncs.firsts.get(place),
         holes=tuple(syncs.holes.get(place, ())),

@@ -27,7 +27,7 @@ from sparkmirror.tools.doctor.gathering.proofs import prove_groups
 from sparkmirror.tools.doctor.gathering.reads import ReadLimits, read_records_of
 from sparkmirror.tools.doctor.gathering.runner import runner_of
 from sparkmirror.tools.doctor.samples import Sample
-from sparkmirror.topology import TopicDecision, select_topics
+from sparkmirror.topology import TopicDecision, offset_syncs_topic, select_topics
 
 __all__ = ["GatherOptions", "gather"]
 
@@ -111,8 +111,8 @@ def _gather(state: FlowState, settings: Settings, options: GatherOptions, past: 
         groups=groups,
         internal_topics=internal_topics_of(flow, state.policy, runner.program, by_alias, details),
         odd_keys=odd_keys_of(
-            source, positions, target.partitions(flow.offset_storage_topic), (state.syncs_topic, syncs),
-            (state.checkpoints_topic, checkpoints),
+            source, positions, target.partitions(flow.offset_storage_topic), (offset_syncs_topic(flow, state.policy), syncs),
+            (state.policy.checkpoints_topic(flow.name.source), checkpoints),
             commits.source_groups if Part.SOURCE_GROUPS not in state.unknown else None,
         ),
         malformed=tuple(
@@ -154,8 +154,8 @@ def _decisions(state: FlowState) -> tuple[TopicDecision, ...]:
 
 def _connectors(state: FlowState) -> dict[str, Connector]:
     flow, found = state.flow, Connectors()
-    found.take_states(state.records(Part.CONNECT, "target", flow.status_storage_topic))
-    found.take_settings(state.records(Part.CONNECT_SETTINGS, "target", flow.config_storage_topic))
+    found.take_states(state.reader.records(Part.CONNECT, "target", flow.status_storage_topic))
+    found.take_settings(state.reader.records(Part.CONNECT_SETTINGS, "target", flow.config_storage_topic))
     return found.all()
 
 
@@ -168,7 +168,7 @@ def _runner(state: FlowState, commits: Commits, connectors: Mapping[str, Connect
     mm2_ran = bool(connectors) or (owner is None and any(state.positions().own()))
     newest = max((state.time_ms for c in connectors.values() for state in c.tasks.values()), default=0)
     ours = max(ledger.times.values(), default=0) if ledger is not None else 0
-    found = state.ask(
+    found = state.reader.ask(
         Part.LEDGER, "target",
         lambda c: runner_of(flow, ledger, c, groups, mm2_ran=mm2_ran, ours_is_newer=ours >= newest),
         Runner("", "unknown"),

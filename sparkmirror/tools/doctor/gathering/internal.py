@@ -8,12 +8,10 @@ from sparkmirror.clusters.surroundings import TopicDetail, newest_times
 from sparkmirror.config import FlowSettings
 from sparkmirror.model import TopicPartition
 from sparkmirror.state import (
-    SOURCE_CONNECTOR,
     CheckpointTable,
     FlowState,
     Part,
     PositionTable,
-    StoredPosition,
     SyncTable,
 )
 from sparkmirror.tools.doctor.facts import ClusterFacts, Heartbeats, InternalTopic, OddKey
@@ -113,23 +111,22 @@ def odd_keys_of(
 
 
 def _odd_positions(source: ClusterFacts, positions: PositionTable, partitions: int) -> Iterator[OddKey]:
-    by_key: dict[bytes, list[StoredPosition]] = {}
-    for stored in positions.own():
-        if stored.last_offset is not None and stored.connector == SOURCE_CONNECTOR and stored.is_canonical:
-            by_key.setdefault(stored.key, []).append(stored)
     told: set[str] = set()
-    for key, places in list(by_key.items()):
-        topic, text = places[0].partition.topic, key.decode("utf-8", "replace")
-        newest = max(places, key=lambda stored: stored.time_ms)
+    for partition in positions.partitions():
+        places = [stored for stored in positions.records_of(partition) if stored.last_offset is not None]
+        if not places:
+            continue
+        key, topic, newest = places[0].key, partition.topic, places[0]
+        text = key.decode("utf-8", "replace")
         expected = connect_partition(key, partitions) if partitions > 0 else -1
         if len(places) > 1:
-            words = f"the position of {newest.partition} lives in partitions " + ", ".join(
+            words = f"the position of {partition} lives in partitions " + ", ".join(
                 str(stored.place.partition) for stored in places
             )
             yield OddKey("doubled", newest.place, text, words, newest.time_ms, topic)
         elif newest.place.partition != expected and partitions > 0:
             words = (
-                f"the position of {newest.partition} lies in partition {newest.place.partition}, expected {expected}: a "
+                f"the position of {partition} lies in partition {newest.place.partition}, expected {expected}: a "
                 "reset that is written to the expected one will not hold"
             )
             yield OddKey("misplaced", newest.place, text, words, newest.time_ms, topic)
@@ -152,9 +149,9 @@ def gather_heartbeats(
     if decision is None or not flow.heartbeats_replication_enabled:
         return None
     here, there = TopicPartition(decision.topic, 0), TopicPartition(decision.remote, 0)
-    written = state.ask(Part.HEARTBEATS, "source", lambda c: newest_times(c, [here]), {})
+    written = state.reader.ask(Part.HEARTBEATS, "source", lambda c: newest_times(c, [here]), {})
     copied: dict[TopicPartition, int] = {}
     if target.has(decision.remote):
-        copied = state.ask(Part.HEARTBEATS, "target", lambda c: newest_times(c, [there]), {})
+        copied = state.reader.ask(Part.HEARTBEATS, "target", lambda c: newest_times(c, [there]), {})
     writer = f"{flow.name.target}->{flow.name.source}"
     return Heartbeats(decision.topic, decision.remote, written.get(here), copied.get(there), writer)

@@ -7,8 +7,9 @@ import pytest
 from sparkmirror.config import FlowSettings, parse
 from sparkmirror.groups import TimedCheckpoint
 from sparkmirror.model import Checkpoint, FlowName, OffsetSync, TopicPartition
-from sparkmirror.state import CheckpointTable, FlowState, Note, Notes, PositionTable, SyncPair, SyncTable
-from sparkmirror.state.flow_state import NOTES_MAX
+from sparkmirror.state import CheckpointTable, Note, Notes, PositionTable, SyncPair, SyncTable, mapped_partition
+from sparkmirror.state.reading import NOTES_MAX
+from sparkmirror.topology import policy_for
 from sparkmirror.wire import Record, encode_checkpoint, encode_connect_offset, encode_offset_sync, source_key
 
 ORDERS = TopicPartition("orders", 0)
@@ -44,7 +45,7 @@ def test_positions_of_others_are_passed_over() -> None:
     assert list(table.own()) == []
     table.take(PLACE, a_record(a_position(5, connector="mine")))
     assert table.of(ORDERS) is None
-    assert [stored.connector for stored in table.own()] == ["mine"]
+    assert [stored.source.connector for stored in table.own() if stored.source] == ["mine"]
 
 
 def test_key_with_blanks_is_another_key() -> None:
@@ -139,7 +140,8 @@ def a_flow(more: str = "") -> FlowSettings:
     ],
 )
 def test_topic_that_came_from_the_target_goes_back_to_it(topic: str, mapped: str, more: str) -> None:
-    assert FlowState(a_flow(more)).mapped_partition(TopicPartition(topic, 3)) == TopicPartition(mapped, 3)
+    flow = a_flow(more)
+    assert mapped_partition(flow, policy_for(flow), TopicPartition(topic, 3)) == TopicPartition(mapped, 3)
 
 
 def test_notes_are_kept_once_and_counted_beyond_a_limit() -> None:
