@@ -36,6 +36,7 @@ from sparkmirror.wire import (
     decode_offset_sync,
     decode_source_key,
     source_key,
+    write_order,
 )
 
 __all__ = [
@@ -67,10 +68,11 @@ def read_positions(
 ) -> dict[TopicPartition, int]:
     """MM2's stored positions (last copied offsets) of one source cluster; the newest value per exact key counts."""
     strays = strays or Strays()
-    found: dict[TopicPartition, int | None] = {}
+    found: dict[TopicPartition, dict[TopicPartition, tuple[tuple[int, TopicPartition], int | None]]] = {}
     view = client.view([topic]).topics.get(topic)
     for index in range(view.partitions if view is not None and view.error == 0 else 0):
-        for record in read_to_end(client, TopicPartition(topic, index)):
+        place = TopicPartition(topic, index)
+        for record in read_to_end(client, place):
             if record.key is None:
                 continue
             try:
@@ -82,10 +84,11 @@ def read_positions(
                     last = decode_connect_offset(record.value)
                     if last is not None and last < 0:
                         raise MalformedInternalRecord(f"a position of {last}")
-                    found[key.partition] = last
+                    found.setdefault(key.partition, {})[place] = (write_order(record.timestamp, place), last)
             except MalformedInternalRecord:
-                strays.add(TopicPartition(topic, index), record.offset)
-    return {partition: last for partition, last in found.items() if last is not None}
+                strays.add(place, record.offset)
+    counting = {partition: max(places.values())[1] for partition, places in found.items()}
+    return {partition: last for partition, last in counting.items() if last is not None}
 
 
 def read_syncs(client: ClusterClient, topic: str, strays: Strays | None = None) -> dict[TopicPartition, OffsetSync]:

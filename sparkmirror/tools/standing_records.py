@@ -21,6 +21,7 @@ from sparkmirror.wire import (
     decode_offset_sync,
     decode_source_key,
     source_key,
+    write_order,
 )
 
 __all__ = [
@@ -108,8 +109,7 @@ class PositionTable:
     def of(self, partition: TopicPartition) -> KnownPosition | None:
         """The position that MM2 goes on from; None if it has none."""
         found = self._found.get(source_key(self._connector, self._alias, partition), {})
-        # A key that lives in two partitions of the topic: which one wins is up to the order of MM2's own reading.
-        newest = max(found.values(), key=lambda stored: stored.time_ms, default=None)
+        newest = max(found.values(), key=lambda stored: write_order(stored.time_ms, stored.place), default=None)
         if newest is None or newest.last_offset is None or newest.last_offset < 0:
             return None
         return KnownPosition(newest.last_offset, newest.time_ms, newest.place, newest.connector)

@@ -15,6 +15,7 @@ from sparkmirror.wire.connect_offset import (
     heartbeat_key,
     murmur2,
     source_key,
+    write_order,
 )
 from sparkmirror.wire.heartbeat import decode_heartbeat, encode_heartbeat
 from sparkmirror.wire.java_map import java_order, java_text
@@ -86,4 +87,5 @@ __all__ = [
     "read_rows",
     "source_key",
     "stamp",
+    "write_order",
 ]

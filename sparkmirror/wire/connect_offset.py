@@ -30,6 +30,7 @@ __all__ = [
     "heartbeat_key",
     "murmur2",
     "source_key",
+    "write_order",
 ]
 
 # Connect's offset.storage.partitions default, which MM2 does not change.
@@ -47,6 +48,15 @@ class SourcePosition:
     connector: str
     cluster: str
     partition: TopicPartition
+
+
+def write_order(time_ms: int, place: TopicPartition) -> tuple[int, TopicPartition]:
+    """Orders the last records of one key in several partitions of the offsets topic: the greatest counts, tombstones too.
+
+    Connect keeps the last record that it reads, and between partitions that order is chance. A worker that runs reads
+    records as they are written, so the newest counts here; of one age, that of the higher partition.
+    """
+    return time_ms, place
 
 
 def source_key(connector: str, cluster: str, partition: TopicPartition) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,11 +34,14 @@ from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePattern
 
 from sparkmirror.clusters import append_records, committed_offsets, read_to_end
 from sparkmirror.clusters.members import describe_groups
+from sparkmirror.config import load
 from sparkmirror.errors import BrokerRefused
 from sparkmirror.local import LocalCluster, MirrorMaker
 from sparkmirror.local.java import QUICK_START
 from sparkmirror.model import TopicPartition
-from sparkmirror.tools.offsets.stored import _finished_records
+from sparkmirror.pipeline.takeover import read_positions
+from sparkmirror.tools.evidence import FlowEvidence
+from sparkmirror.tools.offsets.stored import _finished_records, read_stored
 
 WAIT_S = 300.0  # MirrorMaker 2 copies 10 s after its start on two idle cores, minutes later on busy ones
 QUICK = {
@@ -437,6 +440,29 @@ def test_what_cannot_be_trusted_is_refused(source_cluster, target_cluster, tmp_p
         assert "there is nothing more to change" in done("reset", staged.file, "--topic", staged.topic, "--yes")
         with admin_of(target_cluster) as admin:
             admin.delete_topics([staged.offsets_topic])
+
+
+def test_every_reader_takes_the_newest_record_of_a_key_that_lies_in_two_partitions(
+    source_cluster, target_cluster, tmp_path: Path
+) -> None:
+    with stage("omn", source_cluster, target_cluster, tmp_path) as staged:
+        [flow] = load(staged.file).enabled_flows(None)
+        first, second = TopicPartition(staged.topic, 0), TopicPartition(staged.topic, 1)
+        written = (
+            (3, first, b'{"offset":20}', 2_000), (24, first, b'{"offset":10}', 1_000),
+            (3, second, None, 2_000), (24, second, b'{"offset":10}', 1_000),
+        )  # fmt: skip
+        with client_of(target_cluster) as client:
+            for index, partition, value, time_ms in written:
+                place, key = TopicPartition(staged.offsets_topic, index), staged.key(partition.partition)
+                append_records(client, place, [(key, value)], 1_700_000_000_000 + time_ms)
+            taken_over = read_positions(client, staged.offsets_topic, "omn")
+            stored = read_stored(client, [staged.offsets_topic], connector="MirrorSourceConnector", alias="omn")
+        with closing(FlowEvidence(flow)) as evidence:
+            table = evidence.positions()
+        assert (taken_over, table.of(second)) == ({first: 20}, None)
+        assert table.of(first).last_offset == 20
+        assert [stored.last_offset(partition) for partition in (first, second)] == [20, None]
 
 
 def test_a_log_that_is_cut_while_it_is_read_ends_the_reading(target_cluster) -> None:

@@ -32,6 +32,7 @@ from sparkmirror.wire import (
     decode_source_key,
     read_records,
     source_key,
+    write_order,
 )
 
 __all__ = ["StoredPositions", "StoredRecord", "committed_ends", "present_topics", "read_stored", "require_compacted"]
@@ -66,16 +67,18 @@ class StoredPositions:
         return source_key(self.connector, self.alias, partition)
 
     def of(self, partition: TopicPartition) -> list[StoredRecord]:
-        """What every partition that holds a source partition's key says of it, newest first."""
+        """What every partition that holds a source partition's key says of it, the one that counts first."""
         found = self.records.get(self.key_of(partition), {}).values()
-        return sorted(found, key=lambda record: (-record.time_ms, record.place))
+        return sorted(found, key=lambda record: write_order(record.time_ms, record.place), reverse=True)
 
     def last_offset(self, partition: TopicPartition) -> int | None:
-        """The last copied offset by the newest record that says one; None if none does."""
+        """The last copied offset by the record that counts, of those that can be read; None if it is a tombstone."""
         for record in self.of(partition):
-            last = _offset(record.value)
-            if last is not None and last >= 0:
-                return last
+            try:
+                last = decode_connect_offset(record.value)
+            except MalformedInternalRecord:
+                continue
+            return last if last is not None and last >= 0 else None
         return None
 
     def partitions(self) -> list[TopicPartition]:
@@ -193,9 +196,3 @@ def _position(key: bytes) -> SourcePosition | None:
     except MalformedInternalRecord:
         return None
 
-
-def _offset(value: bytes | None) -> int | None:
-    try:
-        return decode_connect_offset(value)
-    except MalformedInternalRecord:
-        return None
