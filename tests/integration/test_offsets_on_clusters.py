@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -35,10 +35,13 @@ from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePattern
 
 from sparkmirror.clusters import append_records, committed_offsets, read_range, read_to_end
 from sparkmirror.clusters.members import describe_groups
+from sparkmirror.config import load
 from sparkmirror.errors import BrokerRefused
 from sparkmirror.local import LocalCluster, MirrorMaker
 from sparkmirror.local.java import QUICK_START
 from sparkmirror.model import TopicPartition
+from sparkmirror.state import FlowState, PositionTable, read_settled
+from sparkmirror.tools.offsets.stored import read_stored
 
 WAIT_S = 300.0  # MirrorMaker 2 copies 10 s after its start on two idle cores, minutes later on busy ones
 QUICK = {
@@ -437,6 +440,28 @@ def test_what_cannot_be_trusted_is_refused(source_cluster, target_cluster, tmp_p
         assert "there is nothing more to change" in done("reset", staged.file, "--topic", staged.topic, "--yes")
         with admin_of(target_cluster) as admin:
             admin.delete_topics([staged.offsets_topic])
+
+
+def test_every_reader_takes_the_newest_record_of_a_key_that_lies_in_two_partitions(
+    source_cluster, target_cluster, tmp_path: Path
+) -> None:
+    with stage("omn", source_cluster, target_cluster, tmp_path) as staged:
+        [flow] = load(staged.file).enabled_flows(None)
+        first, second = TopicPartition(staged.topic, 0), TopicPartition(staged.topic, 1)
+        written = (
+            (3, first, b'{"offset":20}', 2_000), (24, first, b'{"offset":10}', 1_000),
+            (3, second, None, 2_000), (24, second, b'{"offset":10}', 1_000),
+        )  # fmt: skip
+        with client_of(target_cluster) as client:
+            for index, partition, value, time_ms in written:
+                place, key = TopicPartition(staged.offsets_topic, index), staged.key(partition.partition)
+                append_records(client, place, [(key, value)], 1_700_000_000_000 + time_ms)
+            taken_over = PositionTable("omn")
+            read_settled(client, staged.offsets_topic, taken_over)
+            stored = read_stored(client, [staged.offsets_topic], connector="MirrorSourceConnector", alias="omn")
+        with closing(FlowState(flow)) as state:
+            for table in (taken_over, stored, state.positions()):
+                assert [table.last_offset(partition) for partition in (first, second)] == [20, None]
 
 
 def test_a_log_that_is_cut_while_it_is_read_ends_the_reading(target_cluster) -> None:

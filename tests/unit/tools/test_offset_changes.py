@@ -70,9 +70,13 @@ def test_latest_and_a_time_are_resolved_for_each_partition() -> None:
 
 
 def test_a_key_that_lies_in_several_partitions_is_written_in_each() -> None:
-    [change] = judge(stored((P, 3, AT_41), (P, 9, b'{"offset":7}'), (P, 20, None)), None, P, verb="reset")
+    [change] = judge(stored((P, 3, AT_41), (P, 20, None), (P, 9, b'{"offset":7}')), None, P, verb="reset")
     assert [place.partition for place in change.places] == [3, 9, 20]
-    assert change.old_next_offset == 8, "the newest that says one"
+    assert change.old_next_offset == 8, "the newest"
+    [change] = judge(stored((P, 3, AT_41), (P, 9, b'{"offset":7}'), (P, 20, None)), None, P, verb="reset")
+    assert change.old_next_offset is None, "the newest is a tombstone"
+    [change] = judge(stored((P, 3, AT_41), (P, 9, b'{"offset":7}'), (P, 20, b"text")), None, P, verb="reset")
+    assert change.old_next_offset == 8, "the newest that can be read"
 
 
 def test_nothing_is_written_where_it_says_so_already() -> None:
