@@ -16,6 +16,7 @@ from sparkmirror.config import Settings, parse
 from sparkmirror.errors import MoveRefused
 from sparkmirror.ledger import Life, Move, Position
 from sparkmirror.model import TopicPartition
+from sparkmirror.state import StoredRecord
 from sparkmirror.tools.offsets import (
     FlowListing,
     Goal,
@@ -32,7 +33,6 @@ from sparkmirror.tools.offsets import (
     preview,
 )
 from sparkmirror.tools.offsets.snapshots import SavedRecord
-from sparkmirror.tools.offsets.stored import StoredRecord
 
 FILE = """\
 clusters = A, B
