@@ -21,7 +21,14 @@ from sparkmirror.clusters.fetch import (
 from sparkmirror.clusters.offsets import partition_ends
 from sparkmirror.clusters.produce import PRODUCE_API, PRODUCE_BY_NAME, encode_produce, parse_produce
 from sparkmirror.clusters.rights import is_right_missing
-from sparkmirror.errors import BrokerRefused, ConnectionLost, InternalError, SourceOffsetLost, SourceTruncated
+from sparkmirror.errors import (
+    BrokerRefused,
+    ClusterUnreachable,
+    ConnectionLost,
+    InternalError,
+    SourceOffsetLost,
+    SourceTruncated,
+)
 from sparkmirror.model import TopicPartition
 from sparkmirror.wire import AbortedTransactions, BatchView, Record, build_batch, read_batches, read_records
 
@@ -31,6 +38,10 @@ T = TypeVar("T")
 
 READ_BYTES = 4 << 20
 SETTLE_PAUSE_S = 0.02
+# A replica that does not follow leaves the in-sync ones after 30 s (replica.lag.time.max.ms); then the high watermark rises.
+SETTLE_S_MAX = 60.0
+# An open transaction hides what lies behind it until it ends, at the latest after transaction.max.timeout.ms (15 min).
+STALL_S_MAX = 960.0
 APPEND_BATCH_BYTES = 512 << 10
 REQUEST_TIMEOUT_S = 30.0
 APPEND_TIMEOUT_S = 20.0  # what is appended here is small, and that nobody takes it must be told within 30 s
@@ -104,21 +115,35 @@ def read_raw(
 
 
 def read_to_end(client: ClusterClient, partition: TopicPartition, offset: int = 0) -> Iterator[Record]:
-    """Every record from `offset` to the settled end: log end and high watermark equal under one leader epoch."""
-    while True:
-        high_watermark, log_end, _, log_start = partition_ends(client, partition)
-        if high_watermark == log_end:
-            break
-        time.sleep(SETTLE_PAUSE_S)
+    """Every record from `offset` to the settled end, which is the log end as soon as the high watermark has reached it.
+
+    Records that are deleted before they are read are left out, as those that were deleted earlier.
+    """
+    log_end, log_start = _settled_end(client, partition)
     at = max(offset, log_start)
     while at < log_end:
-        read = read_raw(client, partition, at)
-        for batch in read.batches:
-            if not batch.is_control:
+        try:
+            for batch in read_range(client, partition, at, log_end, read_committed=False):
                 yield from (record for record in read_records(batch) if record.offset >= at)
-            at = batch.last_offset + 1
-        if not read.batches:
-            time.sleep(SETTLE_PAUSE_S)
+                at = batch.last_offset + 1
+            return
+        except SourceOffsetLost:
+            at = max(at + 1, partition_ends(client, partition)[3])
+
+
+def _settled_end(client: ClusterClient, partition: TopicPartition) -> tuple[int, int]:
+    """Log end, with everything before it committed, and log start."""
+    deadline = time.monotonic() + SETTLE_S_MAX
+    while True:
+        high_watermark, log_end, _, log_start = partition_ends(client, partition)
+        if high_watermark >= log_end:
+            return log_end, log_start
+        if time.monotonic() > deadline:
+            raise ClusterUnreachable(
+                f"cluster {client.alias}: {partition}: the high watermark has been below the log end for "
+                f"{SETTLE_S_MAX:g} s, now {high_watermark} and {log_end}: replicas do not follow"
+            )
+        time.sleep(SETTLE_PAUSE_S)
 
 
 def read_range(
@@ -126,9 +151,9 @@ def read_range(
 ) -> Iterator[BatchView]:
     """Batches of records with offsets from `start` up to `end`; no markers, and nothing aborted if `read_committed`.
 
-    The first and the last may hold records outside the range.
+    The first and the last may hold records outside the range. Raises if the log no longer holds the whole range.
     """
-    at = start
+    at, heard_at = start, time.monotonic()
     while at < end:
         read = read_raw(client, partition, at, read_committed=read_committed)
         aborted = AbortedTransactions((read.aborted or []) if read_committed else [])
@@ -139,21 +164,25 @@ def read_range(
             at = batch.last_offset + 1
             if not batch.is_control and not is_dropped:
                 yield batch
-        if not read.batches:
-            _require_within(client, partition, at)
+        if read.batches:
+            heard_at = time.monotonic()
+        else:
+            _require_within(client, partition, at, end)
+            if time.monotonic() - heard_at > STALL_S_MAX:
+                raise ClusterUnreachable(f"cluster {client.alias}: {partition} gave nothing at {at} for {STALL_S_MAX:g} s")
             time.sleep(SETTLE_PAUSE_S)
 
 
-def _require_within(client: ClusterClient, partition: TopicPartition, offset: int) -> None:
+def _require_within(client: ClusterClient, partition: TopicPartition, offset: int, end: int) -> None:
     """Nothing came: raises if nothing can."""
     _, log_end, _, log_start = partition_ends(client, partition)
+    if log_end < end:
+        raise SourceTruncated(f"cluster {client.alias}: {partition} ends at {log_end}, before offset {end}")
     if offset < log_start:
         raise SourceOffsetLost(
             f"cluster {client.alias}: {partition}: offsets {offset} to {log_start - 1} are deleted, "
             f"the log starts at {log_start}"
         )
-    if offset > log_end:
-        raise SourceTruncated(f"cluster {client.alias}: {partition} ends at {log_end}, before offset {offset}")
 
 
 class LogReader:
