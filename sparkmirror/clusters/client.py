@@ -56,12 +56,12 @@ PATIENCE = Patience()
 class ClusterClient:
     """One cluster as the driver sees it. Safe to share between threads; one request at a time per broker."""
 
-    def __init__(self, settings: ClusterSettings, patience: Patience = PATIENCE) -> None:
+    def __init__(self, settings: ClusterSettings, patience: Patience = PATIENCE, *, any_release: bool = False) -> None:
         self.alias = settings.alias
         self.who = principal_of(settings.security)  # for whom rights are to be granted
         self.group_nodes: dict[str, int] = {}  # who coordinates a group, as last heard
         self.look_s = min(patience.request_s, LOOK_TIMEOUT_S)  # for metadata and offsets
-        self._settings, self._patience = settings, patience
+        self._settings, self._patience, self._any_release = settings, patience, any_release
         self._bootstrap = [Address(host, port) for host, port in settings.bootstrap_servers]
         self._brokers: dict[int, Address] = {}
         self._connections: dict[Address, Connection] = {}
@@ -116,7 +116,13 @@ class ClusterClient:
                 raise
 
     def _dial(self, address: Address) -> Connection:
-        return connect(address, alias=self.alias, security=self._settings.security, timeout_s=CONNECT_TIMEOUT_S)
+        return connect(
+            address,
+            alias=self.alias,
+            security=self._settings.security,
+            timeout_s=CONNECT_TIMEOUT_S,
+            any_release=self._any_release,
+        )
 
     def _address_of(self, node: int) -> Address:
         address = self._brokers.get(node)

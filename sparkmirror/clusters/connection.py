@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka.errors import KafkaError
+from kafka.protocol.api_key import ApiKey
 from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
@@ -37,6 +38,7 @@ __all__ = [
     "Connection",
     "connect",
     "is_trickle",
+    "missing_apis",
     "request_head",
 ]
 
@@ -56,6 +58,10 @@ SESSION_PART = 0.85
 ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED = 34, 58
 # What kafka-python raises for bytes that are no answer.
 UNREADABLE = (ValueError, struct.error, IndexError, KafkaError, UnicodeDecodeError)
+# What copying needs; the first release that has all of it. KIP-699, KIP-709 and KIP-664 came with it.
+NEEDED = {ApiKey.FindCoordinator: 4, ApiKey.OffsetFetch: 8, ApiKey.DescribeTransactions: 0}
+OLDEST_RELEASE = "3.0"
+NOT_SPOKEN = (0, -1)
 TLS_ALERT = b"\x15\x03"  # how a TLS listener answers who does not speak TLS
 
 
@@ -83,13 +89,11 @@ class Connection:
 
     def version(self, api_key: int, *, lowest: int, highest: int) -> int:
         """The newest version of an API that both sides speak, within what the caller can encode."""
-        low, high = self.versions.get(api_key, (0, -1))
+        low, high = self.versions.get(api_key, NOT_SPOKEN)
         chosen = min(high, highest)
         if chosen < max(low, lowest):
-            raise BrokerTooOld(
-                f"{self.alias} at {self.address}: API {api_key} is needed in version {lowest} to {highest}, "
-                f"found {low} to {high}"
-            )
+            wanted = f"{lowest} to {highest}" if lowest < highest else f"{lowest}"
+            raise BrokerTooOld(f"cluster {self.alias} at {self.address}: {_lack(api_key, wanted, (low, high))}")
         return chosen
 
     def supports(self, api_key: int, version: int) -> bool:
@@ -178,10 +182,24 @@ def request_head(api: int, version: int, correlation: int, body_bytes: int) -> b
     return HEADER.pack(size, api, version, correlation, len(CLIENT)) + CLIENT + b"\0"
 
 
+def missing_apis(versions: Mapping[int, tuple[int, int]]) -> str:
+    """What a broker with these versions lacks for copying; empty if it is new enough."""
+    for api, needed in NEEDED.items():
+        found = versions.get(api, NOT_SPOKEN)
+        if found[1] < needed:
+            return _lack(api, f"{needed}", found)
+    return ""
+
+
+def _lack(api_key: int, wanted: str, found: tuple[int, int]) -> str:
+    offered = "none" if found == NOT_SPOKEN else f"{found[0]} to {found[1]}"
+    return f"{ApiKey(api_key).name} is needed in version {wanted}, found {offered}"
+
+
 def connect(
-    address: Address, *, alias: str, security: Mapping[str, str | Secret], timeout_s: float
+    address: Address, *, alias: str, security: Mapping[str, str | Secret], timeout_s: float, any_release: bool = False
 ) -> Connection:
-    """A connection that has passed TLS, API versions and SASL.
+    """A connection that has passed TLS, API versions and SASL, to a broker that is new enough unless `any_release` will do.
 
     What a person must mend (a certificate, a password, a key of the file) is `BrokerRefused`, never `ConfigError`: files
     and passwords change while we run, and whoever waits for a cluster waits for these, too.
@@ -196,6 +214,9 @@ def connect(
         connection = Connection(sock, address, alias)
         try:
             _greet(connection, tls, where, timeout_s)
+            lack = "" if any_release else missing_apis(connection.versions)
+            if lack:
+                raise BrokerTooOld(f"{where}: {lack}", hint=f"sparkmirror needs Kafka {OLDEST_RELEASE} or newer")
             _authenticate(connection, security, where, timeout_s)
         except BaseException:
             connection.close()
@@ -260,7 +281,7 @@ def _learn_versions(connection: Connection, timeout_s: float) -> None:
             connection.versions = known
             return
         version = min(version, known.get(18, (0, 0))[1])
-    raise BrokerTooOld(f"{connection.alias} at {connection.address}: no common version of ApiVersions")
+    raise BrokerTooOld(f"cluster {connection.alias} at {connection.address}: no common version of ApiVersions")
 
 
 def _authenticate(

@@ -21,7 +21,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
 from sparkmirror.clusters.client import ClusterClient
-from sparkmirror.clusters.connection import Connection
+from sparkmirror.clusters.connection import Connection, missing_apis
 from sparkmirror.errors import BrokerTooOld
 from sparkmirror.model import TopicPartition
 
@@ -37,7 +37,6 @@ __all__ = [
 ]
 
 METADATA_API, LIST_OFFSETS_API, DESCRIBE_CONFIGS_API, DESCRIBE_QUORUM_API, DESCRIBE_CLUSTER_API = 3, 2, 32, 55, 60
-METADATA_WITH_IDS = 10  # Kafka 2.8
 MAX_TIMESTAMP, NO_TIMESTAMP = -3, -1
 BROKER_RESOURCE = 4
 METADATA_LOG = "__cluster_metadata"
@@ -69,8 +68,7 @@ def broker_releases(client: ClusterClient) -> dict[int, BrokerRelease]:
             versions: dict[int, tuple[int, int]] = {}
             client.ask_node(node, lambda c, kept=versions: _greeting(c, kept))  # type: ignore[misc]
             release = ".".join(map(str, infer_broker_version_from_api_versions(versions) or ("unknown",)))
-            has_ids = versions.get(METADATA_API, (0, -1))[1] >= METADATA_WITH_IDS
-            found[node] = BrokerRelease(release, "" if has_ids else "topic ids")
+            found[node] = BrokerRelease(release, missing_apis(versions))
 
     client.retry(look)
     return found

@@ -18,7 +18,7 @@ from sparkmirror.clusters import (
     read_metadata,
 )
 from sparkmirror.config import ClusterSettings
-from sparkmirror.errors import BrokerRefused, ClusterError, ClusterUnreachable, ConnectionLost
+from sparkmirror.errors import ClusterError, ClusterUnreachable
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.loop import Ask, Dial, Loop, Procedure, Sleep
 
@@ -131,7 +131,7 @@ class ClusterSide:
             self._lanes[key] = lane
             self._failures.pop(key, None)
             self.trouble = ""
-        except (ClusterUnreachable, ConnectionLost, BrokerRefused) as error:
+        except ClusterError as error:
             count = self._failures.get(key, (0, 0.0))[0] + 1
             pause = min(BACKOFF_FIRST_S * 2**count, BACKOFF_MAX_S)
             self._failures[key] = (count, self._loop.now + pause)
