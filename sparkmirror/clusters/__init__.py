@@ -43,6 +43,7 @@ from sparkmirror.clusters.offsets import (
     list_offsets_request,
     partition_ends,
 )
+from sparkmirror.clusters.pool import ConnectionPool
 from sparkmirror.clusters.produce import (
     PRODUCE_API,
     PRODUCE_BY_ID,
@@ -91,6 +92,7 @@ __all__ = [
     "ClusterView",
     "Committed",
     "Connection",
+    "ConnectionPool",
     "FetchAnswer",
     "FetchFrom",
     "FetchLimits",

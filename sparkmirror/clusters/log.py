@@ -23,6 +23,7 @@ from sparkmirror.clusters.produce import PRODUCE_API, PRODUCE_BY_NAME, encode_pr
 from sparkmirror.clusters.rights import is_right_missing
 from sparkmirror.errors import (
     BrokerRefused,
+    ClusterError,
     ClusterUnreachable,
     ConnectionLost,
     InternalError,
@@ -83,7 +84,7 @@ def _at_leader(
 ) -> T:
     """Runs `action` at the leader. Who may not even know it lacks the right for the action, which brings the other along."""
     try:
-        return client.talk_to_leader(partition, action)
+        return client.talk(client.leader_node(partition), action)
     except BrokerRefused as error:
         if is_right_missing(error.error_code):
             client.check(error.error_code, what, needs)
@@ -186,26 +187,23 @@ def _require_within(client: ClusterClient, partition: TopicPartition, offset: in
 
 
 class LogReader:
-    """Follows one partition on a connection of its own, so that its long poll holds nobody up."""
+    """Follows one partition. Its long poll holds nobody up: a connection serves one caller at a time."""
 
     def __init__(self, client: ClusterClient, partition: TopicPartition, offset: int) -> None:
         self.partition = partition
         self.offset = offset
         self._client = client
-        self._connection: Connection | None = None
 
     def poll(self, wait_ms: int) -> list[Record]:
         """Records that arrived, waiting up to `wait_ms` for the first."""
-        if self._connection is not None and self._connection.is_outlived:
-            self.close()
-        if self._connection is None:
-            self._connection = self._client.dial_leader(self.partition)
+        client, partition = self._client, self.partition
         limits = FetchLimits(wait_ms, 1, READ_BYTES, READ_BYTES, 0)
         try:
-            frame, part = _fetch(self._connection, self.partition, self.offset, limits, FOLLOW_TIMEOUT_S)
-            self._client.check(part.error, f"fetch of {self.partition}", f"Read on topic {self.partition.topic}")
-        except Exception:
-            self.close()
+            node = client.leaders.of(partition)
+            frame, part = client.talk(node, lambda c: _fetch(c, partition, self.offset, limits, FOLLOW_TIMEOUT_S))
+            client.check(part.error, f"fetch of {partition}", f"Read on topic {partition.topic}")
+        except ClusterError:
+            client.leaders.forget()
             raise
         records: list[Record] = []
         for batch in read_batches(memoryview(frame), part.start, part.end):
@@ -213,12 +211,6 @@ class LogReader:
                 records.extend(record for record in read_records(batch) if record.offset >= self.offset)
             self.offset = max(self.offset, batch.last_offset + 1)
         return records
-
-    def close(self) -> None:
-        """Drops the connection; the next poll makes a new one."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
 
 def append_records(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any
 
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
 
-from sparkmirror.clusters.client import ClusterClient, require_leader
+from sparkmirror.clusters.client import ClusterClient, by_topic
 from sparkmirror.clusters.connection import Connection
 from sparkmirror.model import TopicPartition
 
@@ -61,7 +61,8 @@ def list_offsets(
 
     def look() -> dict[TopicPartition, tuple[int, int]]:
         found: dict[TopicPartition, tuple[int, int]] = {}
-        for node, topics in _by_leader(client, partitions).items():
+        for node, led in client.leaders.look_up(partitions).items():
+            topics = by_topic(led)
             answer = client.ask_node(
                 node,
                 lambda c, topics=topics: list_offsets_request(  # type: ignore[misc]
@@ -118,11 +119,3 @@ def leader_epoch_request(connection: Connection, partition: TopicPartition, lead
     )
 
 
-def _by_leader(client: ClusterClient, partitions: Iterable[TopicPartition]) -> dict[int, dict[str, list[int]]]:
-    wanted = list(partitions)
-    view = client.view({p.topic for p in wanted})
-    grouped: dict[int, dict[str, list[int]]] = {}
-    for partition in wanted:
-        leader = require_leader(client, view, partition)
-        grouped.setdefault(leader.node, {}).setdefault(partition.topic, []).append(partition.partition)
-    return grouped

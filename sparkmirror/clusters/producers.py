@@ -9,7 +9,7 @@ from kafka.protocol.admin import DescribeProducersRequest, DescribeTransactionsR
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
-from sparkmirror.clusters.client import ClusterClient, by_topic, require_leader
+from sparkmirror.clusters.client import ClusterClient, by_topic
 from sparkmirror.clusters.connection import Connection
 from sparkmirror.errors import BrokerRefused, FlowOwnedByAnother
 from sparkmirror.model import TopicPartition
@@ -182,13 +182,9 @@ def describe_producers(
     client: ClusterClient, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, dict[int, tuple[int, int]]]:
     """Per partition: producer id → (epoch, last sequence), as its leader remembers them."""
-    grouped: dict[int, list[TopicPartition]] = {}
-    view = client.view({p.topic for p in partitions})
-    for partition in partitions:
-        grouped.setdefault(require_leader(client, view, partition).node, []).append(partition)
     found: dict[TopicPartition, dict[int, tuple[int, int]]] = {}
     topic_type = DescribeProducersRequest.TopicRequest
-    for node, group in grouped.items():
+    for node, group in client.leaders.look_up(partitions).items():
         topics = by_topic(group)
         answer = client.ask_node(
             node,

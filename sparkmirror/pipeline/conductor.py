@@ -444,6 +444,5 @@ class Conductor:
                 self._recorder.take(receipt)
         self._recorder.flush()
         context.sign(released=True)
-        context.ledger.close()
         self.status.is_given_back = True
         self.status.state = "stopped"

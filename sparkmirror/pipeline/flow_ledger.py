@@ -107,7 +107,3 @@ class FlowLedger:
         """Writes tombstones, acked."""
         if tombstones:
             append_records(self._client, self._partition, list(tombstones), int(time.time() * 1000))
-
-    def close(self) -> None:
-        """Ends the follower's connection."""
-        self._reader.close()
