@@ -17,6 +17,7 @@ from sparkmirror.clusters import ClusterClient, partition_ends, read_raw
 from sparkmirror.errors import ClusterError
 from sparkmirror.model import TopicPartition
 from sparkmirror.wire import Record, read_records
+from sparkmirror.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 
 __all__ = ["KeptLog", "S", "Standings", "start"]
 
@@ -26,7 +27,6 @@ T = TypeVar("T")
 # reader that was away for longer would never hear of them.
 KEPT_S_MAX = 3600.0
 PAUSE_S = 0.02
-UNKNOWN_TOPIC = 3
 NOT_SEEN = -1
 LONGER = "give a longer timeout_s"
 
@@ -82,7 +82,7 @@ class KeptLog(Generic[S]):
 
         def identity() -> bytes:
             found = client.view([topic]).topics.get(topic)
-            if found is None or found.error == UNKNOWN_TOPIC:
+            if found is None or found.error == UNKNOWN_TOPIC_OR_PARTITION:
                 raise self._missing(client.alias, topic)
             client.check(found.error, f"topic {topic}")
             return found.topic_id

@@ -25,6 +25,7 @@ from sparkmirror.clusters.security import principal_of
 from sparkmirror.config import ClusterSettings
 from sparkmirror.errors import BrokerRefused, ClusterUnreachable, ConnectionLost
 from sparkmirror.model import TopicPartition
+from sparkmirror.wire.error_codes import LEADER_NOT_AVAILABLE
 
 __all__ = ["PATIENCE", "ClusterClient", "Patience"]
 
@@ -38,7 +39,6 @@ LOOK_TIMEOUT_S = 10.0
 RETRY_S = 10.0
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.05, 1.0
 COORDINATOR_API = 10
-LEADER_NOT_AVAILABLE = 5
 
 
 @dataclass(frozen=True, slots=True)

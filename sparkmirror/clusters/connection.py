@@ -28,6 +28,7 @@ from sparkmirror.clusters.security import Login, sasl_login, tls_context, tls_se
 from sparkmirror.clusters.tls import TlsSettings, handshake_trouble, is_alert
 from sparkmirror.config import Secret
 from sparkmirror.errors import BrokerRefused, BrokerTooOld, ClusterUnreachable, ConfigError, ConnectionLost
+from sparkmirror.wire.error_codes import ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED
 
 __all__ = [
     "CLIENT_ID",
@@ -55,7 +56,6 @@ TRICKLE_S, TRICKLE_BYTES_PER_S = 30.0, 1000
 SASL_ROUNDS_MAX = 10  # Kerberos takes four, SCRAM two
 # A connection is renewed after this part of the time for which the broker knows us (KIP-368; Java: 85 to 95 %).
 SESSION_PART = 0.85
-ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED = 34, 58
 # What kafka-python raises for bytes that are no answer.
 UNREADABLE = (ValueError, struct.error, IndexError, KafkaError, UnicodeDecodeError)
 # What copying needs; the first release that has all of it. KIP-699, KIP-709 and KIP-664 came with it.

@@ -32,6 +32,7 @@ from sparkmirror.errors import (
 )
 from sparkmirror.model import TopicPartition
 from sparkmirror.wire import AbortedTransactions, BatchView, Record, build_batch, read_batches, read_records
+from sparkmirror.wire.error_codes import OFFSET_OUT_OF_RANGE, THROTTLING_QUOTA_EXCEEDED
 
 __all__ = ["LogReader", "append_records", "read_range", "read_raw", "read_to_end"]
 
@@ -47,7 +48,6 @@ APPEND_BATCH_BYTES = 512 << 10
 REQUEST_TIMEOUT_S = 30.0
 APPEND_TIMEOUT_S = 20.0  # what is appended here is small, and that nobody takes it must be told within 30 s
 FOLLOW_TIMEOUT_S = 10.0  # a follower's answer is small, and its reader must soon know that none comes
-THROTTLED = 89
 
 
 @dataclass(slots=True)
@@ -75,7 +75,8 @@ def _fetch(
     except (ValueError, IndexError) as error:
         raise ConnectionLost(f"{connection.alias}: unreadable fetch answer: {error}") from error
     if not answer.partitions:  # a broker whose quota is used up answers with nothing at all
-        raise BrokerRefused(f"cluster {connection.alias}: fetch of {partition} held back by a quota", error_code=THROTTLED)
+        what = f"cluster {connection.alias}: fetch of {partition} held back by a quota"
+        raise BrokerRefused(what, error_code=THROTTLING_QUOTA_EXCEEDED)
     return frame, answer.partitions[0]
 
 
@@ -105,7 +106,7 @@ def read_raw(
         limits = FetchLimits(0, 0, size, size, int(read_committed))
         what, needs = f"fetch of {partition} at {offset}", f"Read on topic {partition.topic}"
         frame, part = _at_leader(client, partition, lambda c: _fetch(c, partition, offset, limits), what, needs)
-        if part.error != 1:
+        if part.error != OFFSET_OUT_OF_RANGE:  # then the caller looks where the log begins and ends
             client.check(part.error, what, needs)
         return frame, part
 

@@ -20,10 +20,20 @@ from sparkmirror.clusters.metadata import METADATA_API
 from sparkmirror.clusters.offsets import EARLIEST, LATEST, LIST_OFFSETS_API
 from sparkmirror.errors import BrokerRefused, ConnectionLost
 from sparkmirror.model import TopicPartition
+from sparkmirror.wire import error_codes as codes
 
 __all__ = ["PartitionEnds", "is_allowed_to_list_all", "probe_ends", "probe_times"]
 
-UNKNOWN_TOPIC_OR_PARTITION, NO_LEADER, NETWORK = 3, 5, 13
+# The leader moves or is being elected: there will be an answer soon.
+LEADER_MOVING = frozenset(
+    {
+        codes.LEADER_NOT_AVAILABLE,
+        codes.NOT_LEADER_OR_FOLLOWER,
+        codes.FENCED_LEADER_EPOCH,
+        codes.UNKNOWN_LEADER_EPOCH,
+        codes.OFFSET_NOT_AVAILABLE,
+    }
+)
 # A leader that is being elected is there within a second or two; a tool does not wait for an outage to end.
 SETTLE_S = 3.0
 NO_OFFSET = -1
@@ -92,7 +102,7 @@ def _probe(client: ClusterClient, wanted: Wanted) -> dict[TopicPartition, Answer
         rest = {p: at for p, at in wanted.items() if p not in found or is_retriable(found[p][2])}
         if rest:
             found.update(_probe_once(client, rest))
-        passing = [answer[2] for answer in found.values() if answer[2] in (NO_LEADER, 6, 74, 75, 78)]
+        passing = [answer[2] for answer in found.values() if answer[2] in LEADER_MOVING]
         if passing:
             client.check(passing[0], "offsets of partitions")
 
@@ -112,17 +122,18 @@ def _probe_once(client: ClusterClient, wanted: Wanted) -> dict[TopicPartition, A
         topic = view.topics.get(partition.topic)
         leader = view.leader(partition)
         if topic is None or topic.error or partition.partition not in topic.leaders:
-            error = UNKNOWN_TOPIC_OR_PARTITION if topic is None or not topic.error else topic.error
+            error = codes.UNKNOWN_TOPIC_OR_PARTITION if topic is None or not topic.error else topic.error
             found[partition] = (NO_OFFSET, -1, error)
         elif leader is None:
-            found[partition] = (NO_OFFSET, -1, NO_LEADER)
+            found[partition] = (NO_OFFSET, -1, codes.LEADER_NOT_AVAILABLE)
         else:
             by_node.setdefault(leader.node, {}).setdefault(partition.topic, {})[partition.partition] = at
     for node, topics in by_node.items():
         try:
             answer = client.ask_node(node, lambda c, topics=topics: _request(c, topics))  # type: ignore[misc]
         except ConnectionLost:
-            found |= {TopicPartition(t, i): (NO_OFFSET, -1, NETWORK) for t, places in topics.items() for i in places}
+            lost = (NO_OFFSET, -1, codes.NETWORK_EXCEPTION)
+            found |= {TopicPartition(t, i): lost for t, places in topics.items() for i in places}
             continue
         for topic in answer.topics:
             for part in topic.partitions:

@@ -14,12 +14,11 @@ from sparkmirror.clusters.connection import Connection
 from sparkmirror.clusters.metadata import METADATA_API, METADATA_VERSIONS, metadata_request, read_metadata
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.model import TopicPartition
+from sparkmirror.wire.error_codes import GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION
 
 __all__ = ["delete_group_offsets", "delete_topics"]
 
 DELETE_TOPICS_API, OFFSET_DELETE_API = 20, 47
-UNKNOWN_TOPIC = 3
-GROUP_ID_NOT_FOUND = 69
 TIMEOUT_MS = 30_000
 # A broker shows a deleted topic until it has heard of it; a name that is still shown cannot be created again.
 GONE_S = 60.0
@@ -38,7 +37,7 @@ def delete_topics(client: ClusterClient, names: Collection[str]) -> None:
 
     def ask() -> None:
         for result in client.ask_any(build).responses:
-            if result.error_code != UNKNOWN_TOPIC:
+            if result.error_code != UNKNOWN_TOPIC_OR_PARTITION:
                 client.check(result.error_code, f"deletion of {result.name}", f"Delete on topic {result.name}")
 
     client.retry(ask)
@@ -61,7 +60,7 @@ def _shown(client: ClusterClient, names: set[str]) -> tuple[int, str] | None:
         answer = client.ask_node(
             node, lambda c: metadata_request(None, c.version(METADATA_API, lowest=low, highest=high))
         )
-        found = {topic.name for topic in read_metadata(answer).topics.values() if topic.error != UNKNOWN_TOPIC}
+        found = {topic.name for topic in read_metadata(answer).topics.values() if topic.error != UNKNOWN_TOPIC_OR_PARTITION}
         if names & found:
             return node, min(names & found)
     return None

@@ -26,6 +26,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.loop import Ask, Exchange, Procedure, Sleep
 from sparkmirror.pipeline.side import ClusterSide
 from sparkmirror.wire import read_batches
+from sparkmirror.wire.error_codes import OFFSET_OUT_OF_RANGE
 
 __all__ = ["FindingOut", "read_ends"]
 
@@ -119,7 +120,7 @@ def _fetch(side: ClusterSide, partition: TopicPartition, offset: int, isolation:
         part: FetchedPartition = parse_fetch(frame, at, by_id=False).partitions[0]
     except (ValueError, IndexError, struct.error) as error:
         raise ConnectionLost(f"{side.alias}: unreadable fetch answer: {error}") from error
-    if part.error == 1:  # beyond what the log holds: the caller sees it by the log start
+    if part.error == OFFSET_OUT_OF_RANGE:  # beyond what the log holds: the caller sees it by the log start
         ends = yield from read_ends(side, partition)
         part.log_start, part.start, part.end = ends.log_start, 0, 0
     else:

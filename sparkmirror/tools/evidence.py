@@ -19,6 +19,7 @@ from sparkmirror.clusters import (
     GroupOffsets,
     ListedGroup,
     committed_offsets,
+    is_right_missing,
     list_groups,
     name_of,
     partition_ends,
@@ -33,6 +34,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.tools.standing_records import CheckpointTable, MalformedRecord, PositionTable, SyncTable
 from sparkmirror.topology import ReplicationPolicy, ledger_topic, policy_for
 from sparkmirror.wire import Record, read_records
+from sparkmirror.wire.error_codes import OFFSET_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION
 
 __all__ = [
     "CopyPosition",
@@ -51,10 +53,7 @@ __all__ = [
 
 T = TypeVar("T")
 Side = Literal["source", "target"]
-NO_RIGHTS = frozenset({29, 30, 31, 53, 65})
-UNKNOWN_TOPIC = 3
 PAUSE_S, IDLE_MAX = 0.05, 100  # a reader that gets nothing for five seconds gives up
-OFFSET_NOT_AVAILABLE = 78
 NOTES_MAX = 200  # ten thousand groups without rights are not ten thousand notes
 MALFORMED_TOLD_MAX = 20  # notes per internal topic; the rest is counted
 
@@ -150,7 +149,7 @@ class FlowEvidence:
         """Ends of partitions, read now; each says for itself if it has none."""
         found = self._ask(f"ends of {side}", side, lambda: probe_ends(self.clients[side], partitions)) or {}
         for partition, ends in found.items():
-            if ends.error in NO_RIGHTS:
+            if is_right_missing(ends.error):
                 self._refuse(side, f"ends of {partition}", ends.error, f"Describe on topic {partition.topic}")
         return found
 
@@ -262,7 +261,7 @@ class FlowEvidence:
         def look() -> T | None:
             # Asked for by name: among all topics, one that we may not see would just not be there.
             found = self.clients[side].view([topic]).topics.get(topic)
-            if found is None or found.error == UNKNOWN_TOPIC:
+            if found is None or found.error == UNKNOWN_TOPIC_OR_PARTITION:
                 alias = self.clients[side].alias
                 self.notes.add(Note("missing", alias, f"{name}: topic {topic} does not exist on {alias}"))
                 return None
@@ -292,7 +291,7 @@ class FlowEvidence:
 
     def _refuse(self, side: Side, what: str, code: int, needs: str) -> None:
         alias = self.clients[side].alias
-        right = needs if code in NO_RIGHTS else ""
+        right = needs if is_right_missing(code) else ""
         self.notes.add(Note("refused", alias, f"cluster {alias}: {what}: {name_of(code)}", right))
 
 

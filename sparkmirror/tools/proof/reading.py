@@ -23,10 +23,11 @@ from sparkmirror.clusters import (
     name_of,
     parse_fetch,
 )
-from sparkmirror.clusters.probing import probe_times
+from sparkmirror.clusters.probing import LEADER_MOVING, probe_times
 from sparkmirror.errors import BrokerRefused, ClusterError, ConnectionLost, CorruptBatch
 from sparkmirror.model import TopicPartition
 from sparkmirror.tools.proof.values import Ask, Budget, Seen, Stretch, WalkLimits
+from sparkmirror.wire import error_codes as codes
 from sparkmirror.wire import first_batch_size, read_batches
 from sparkmirror.wire.parcels import AbortedTransactions
 from sparkmirror.wire.record_batch import read_rows
@@ -41,8 +42,7 @@ ROW_BYTES = 150  # of memory for a row, beside its content
 REQUEST_TIMEOUT_S = 30.0
 ATTEMPTS_MAX = 25  # a partition that brings nothing new so many times has trouble
 PAUSE_S = 0.2
-OUT_OF_RANGE, NO_RIGHTS = 1, (29,)
-MOVED = frozenset({3, 5, 6, 74, 75, 78, 89})
+MOVED = LEADER_MOVING | {codes.UNKNOWN_TOPIC_OR_PARTITION, codes.THROTTLING_QUOTA_EXCEEDED}
 
 Row = tuple[int, int, bytes, bool]  # offset, timestamp, tail, whether the log stamped the time
 
@@ -255,10 +255,10 @@ class RecordReader:
 
     def _take(self, partition: TopicPartition, offset: int, frame: bytearray, part: FetchedPartition, size: int) -> str:
         """Keeps what one partition's part of an answer brought; what is wrong with it, if anything is."""
-        if part.error in NO_RIGHTS:
+        if part.error == codes.TOPIC_AUTHORIZATION_FAILED:
             self.forbidden.add(partition.topic)
             return f"needs Read on topic {partition.topic} of {self._client.alias}"
-        if part.error == OUT_OF_RANGE:
+        if part.error == codes.OFFSET_OUT_OF_RANGE:
             return f"{self._client.alias} holds no offset {offset} of {partition} any more"
         if part.error in MOVED:
             self._client.leaders.forget()
