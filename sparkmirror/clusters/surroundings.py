@@ -17,11 +17,11 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.admin.acl import ACLOperation
 from kafka.protocol.broker_version_data import infer_broker_version_from_api_versions
-from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
 from sparkmirror.clusters.client import ClusterClient
 from sparkmirror.clusters.connection import Connection, missing_apis
+from sparkmirror.clusters.offsets import NEWEST, ask_offsets
 from sparkmirror.errors import BrokerTooOld
 from sparkmirror.model import TopicPartition
 
@@ -36,8 +36,8 @@ __all__ = [
     "topic_details",
 ]
 
-METADATA_API, LIST_OFFSETS_API, DESCRIBE_CONFIGS_API, DESCRIBE_QUORUM_API, DESCRIBE_CLUSTER_API = 3, 2, 32, 55, 60
-MAX_TIMESTAMP, NO_TIMESTAMP = -3, -1
+METADATA_API, DESCRIBE_CONFIGS_API, DESCRIBE_QUORUM_API, DESCRIBE_CLUSTER_API = 3, 32, 55, 60
+NO_TIMESTAMP = -1
 BROKER_RESOURCE = 4
 METADATA_LOG = "__cluster_metadata"
 
@@ -192,30 +192,13 @@ def newest_times(client: ClusterClient, partitions: Collection[TopicPartition]) 
             leader = view.leader(partition)
             if leader is None:
                 continue
-            answer = client.ask_node(leader.node, lambda c, place=partition: _newest(c, place))  # type: ignore[misc]
-            part = answer.topics[0].partitions[0]
-            client.check(part.error_code, f"newest time of {partition}", f"Describe on topic {partition.topic}")
-            if part.timestamp != NO_TIMESTAMP:
-                found[partition] = part.timestamp
+            listed = ask_offsets(client, leader.node, {partition: NEWEST})[partition]
+            client.check(listed.error, f"newest time of {partition}", f"Describe on topic {partition.topic}")
+            if listed.timestamp != NO_TIMESTAMP:
+                found[partition] = listed.timestamp
 
     try:
         client.retry(look)
     except BrokerTooOld:
         return {}
     return found
-
-
-def _newest(connection: Connection, partition: TopicPartition) -> Any:
-    version = connection.version(LIST_OFFSETS_API, lowest=7, highest=7)
-    topic_type = ListOffsetsRequest.ListOffsetsTopic
-    wanted = topic_type.ListOffsetsPartition(
-        version=version, partition_index=partition.partition, current_leader_epoch=-1, timestamp=MAX_TIMESTAMP
-    )
-    return ListOffsetsRequest(
-        version=version,
-        replica_id=-1,
-        isolation_level=0,
-        topics=[topic_type(version=version, name=partition.topic, partitions=[wanted])],
-    )
-
-
