@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kafka.protocol.metadata import FindCoordinatorRequest
 
+from sparkmirror.clusters import clock
 from sparkmirror.clusters.connection import Address, Connection
 from sparkmirror.clusters.error_codes import is_retriable
 from sparkmirror.clusters.metadata import (
@@ -143,16 +143,16 @@ class ClusterClient:
     def retry(self, action: Callable[[], T], *, timeout_s: float | None = None) -> T:
         """`action` until it succeeds, fails for good, or `timeout_s` has passed."""
         limit_s = self._patience.retry_s if timeout_s is None else timeout_s
-        deadline, pause = time.monotonic() + limit_s, BACKOFF_FIRST_S
+        deadline, pause = clock.now() + limit_s, BACKOFF_FIRST_S
         while True:
             try:
                 return action()
             except (ConnectionLost, ClusterUnreachable, BrokerRefused) as error:
                 if isinstance(error, BrokerRefused) and not is_retriable(error.error_code):
                     raise
-                if time.monotonic() + pause > deadline:
+                if clock.now() + pause > deadline:
                     raise
-            time.sleep(pause)
+            clock.pause(pause)
             pause = min(pause * 2, BACKOFF_MAX_S)
 
     def close(self) -> None:
@@ -186,9 +186,9 @@ class Leaders:
         return found
 
     def of(self, partition: TopicPartition) -> int:
-        """Who leads a partition as last heard; waits through an election if nobody does."""
-        found = self.known([partition])
-        return found[partition] if partition in found else self._client.leader_node(partition)
+        """Who leads a partition as last heard, else by fresh metadata; waits through an election if nobody does."""
+        node = self._known.get(partition)
+        return node if node is not None else self._client.leader_node(partition)
 
     def forget(self) -> None:
         """After trouble: the next one who asks for a leader gets fresh metadata."""

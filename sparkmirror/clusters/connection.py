@@ -11,7 +11,6 @@ import math
 import socket
 import ssl
 import struct
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from kafka.protocol.api_key import ApiKey
 from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
+from sparkmirror.clusters import clock
 from sparkmirror.clusters.compact import skip_tags
 from sparkmirror.clusters.error_codes import name_of
 from sparkmirror.clusters.logins import LoginFailed
@@ -104,7 +104,7 @@ class Connection:
     @property
     def is_outlived(self) -> bool:
         """Whether the login is about to end, so that a new connection must take its place."""
-        return time.monotonic() >= self.renew_at
+        return clock.now() >= self.renew_at
 
     def call(self, request: Any, *, timeout_s: float) -> Any:
         """The decoded answer to one control request of kafka-python's own message types."""
@@ -156,14 +156,14 @@ class Connection:
         return self._read_exactly(size)
 
     def _read_exactly(self, size: int) -> bytes:
-        chunks, since = bytearray(), time.monotonic()
+        chunks, since = bytearray(), clock.now()
         while len(chunks) < size:
             chunk = self.sock.recv(min(size - len(chunks), 1 << 20))
             if not chunk:
                 raise EOFError("the broker closed the connection; is the listener's security protocol the configured one?")
             chunks += chunk
-            if is_trickle(len(chunks), time.monotonic() - since):
-                raise EOFError(f"{len(chunks)} of {size} bytes of an answer in {time.monotonic() - since:.0f} s")
+            if is_trickle(len(chunks), clock.now() - since):
+                raise EOFError(f"{len(chunks)} of {size} bytes of an answer in {clock.now() - since:.0f} s")
         return bytes(chunks)
 
     def close(self) -> None:
@@ -298,7 +298,7 @@ def _authenticate(
         offered = ", ".join(answer.mechanisms)
         reason = f"SASL mechanism {login.mechanism} is not offered, only {offered}; write one of them as sasl.mechanism"
         raise _refused(where, reason, answer.error_code)
-    began = time.monotonic()
+    began = clock.now()
     lifetime_ms = _converse(connection, login, where, timeout_s)
     if lifetime_ms > 0:
         connection.renew_at = began + lifetime_ms / 1000 * SESSION_PART

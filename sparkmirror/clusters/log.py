@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from sparkmirror.clusters import clock
 from sparkmirror.clusters.client import ClusterClient
 from sparkmirror.clusters.connection import Connection
 from sparkmirror.clusters.fetch import (
@@ -135,17 +135,17 @@ def read_to_end(client: ClusterClient, partition: TopicPartition, offset: int = 
 
 def _settled_end(client: ClusterClient, partition: TopicPartition) -> tuple[int, int]:
     """Log end, with everything before it committed, and log start."""
-    deadline = time.monotonic() + SETTLE_S_MAX
+    deadline = clock.now() + SETTLE_S_MAX
     while True:
         high_watermark, log_end, _, log_start = partition_ends(client, partition)
         if high_watermark >= log_end:
             return log_end, log_start
-        if time.monotonic() > deadline:
+        if clock.now() > deadline:
             raise ClusterUnreachable(
                 f"cluster {client.alias}: {partition}: the high watermark has been below the log end for "
                 f"{SETTLE_S_MAX:g} s, now {high_watermark} and {log_end}: replicas do not follow"
             )
-        time.sleep(SETTLE_PAUSE_S)
+        clock.pause(SETTLE_PAUSE_S)
 
 
 def read_range(
@@ -155,7 +155,7 @@ def read_range(
 
     The first and the last may hold records outside the range. Raises if the log no longer holds the whole range.
     """
-    at, heard_at = start, time.monotonic()
+    at, heard_at = start, clock.now()
     while at < end:
         read = read_raw(client, partition, at, read_committed=read_committed)
         aborted = AbortedTransactions((read.aborted or []) if read_committed else [])
@@ -167,12 +167,12 @@ def read_range(
             if not batch.is_control and not is_dropped:
                 yield batch
         if read.batches:
-            heard_at = time.monotonic()
+            heard_at = clock.now()
         else:
             _require_within(client, partition, at, end)
-            if time.monotonic() - heard_at > STALL_S_MAX:
+            if clock.now() - heard_at > STALL_S_MAX:
                 raise ClusterUnreachable(f"cluster {client.alias}: {partition} gave nothing at {at} for {STALL_S_MAX:g} s")
-            time.sleep(SETTLE_PAUSE_S)
+            clock.pause(SETTLE_PAUSE_S)
 
 
 def _require_within(client: ClusterClient, partition: TopicPartition, offset: int, end: int) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from sparkmirror.clusters import clock
 from sparkmirror.clusters.connection import Address, Connection, connect
 from sparkmirror.clusters.metadata import ClusterView
 from sparkmirror.config import ClusterSettings
@@ -83,14 +83,14 @@ class ConnectionPool:
             is_open = connection in self._lent  # not closed meanwhile
             self._lent.discard(connection)
             if is_sound and is_open:
-                self._idle.setdefault(address, []).append((connection, time.monotonic()))
+                self._idle.setdefault(address, []).append((connection, clock.now()))
                 return
             lost = [connection] if is_sound else [connection, *(c for c, _ in self._idle.pop(address, []))]
         for other in lost:
             other.close()
 
     def _close_idle(self) -> None:
-        oldest = time.monotonic() - IDLE_S_MAX
+        oldest = clock.now() - IDLE_S_MAX
         for address, waiting in self._idle.items():
             for connection, since in waiting:
                 if since < oldest or connection.is_outlived:

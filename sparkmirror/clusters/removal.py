@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection
 from typing import Any
 
 from kafka.protocol.admin import DeleteTopicsRequest
 from kafka.protocol.consumer import OffsetDeleteRequest
 
+from sparkmirror.clusters import clock
 from sparkmirror.clusters.client import ClusterClient, by_topic
 from sparkmirror.clusters.connection import Connection
 from sparkmirror.clusters.metadata import METADATA_API, METADATA_VERSIONS, metadata_request, read_metadata
@@ -45,12 +45,12 @@ def delete_topics(client: ClusterClient, names: Collection[str]) -> None:
 
 
 def _await_gone(client: ClusterClient, names: set[str]) -> None:
-    deadline = time.monotonic() + GONE_S
+    deadline = clock.now() + GONE_S
     while shown := _shown(client, names):
-        if time.monotonic() > deadline:
+        if clock.now() > deadline:
             node, name = shown
             raise ClusterUnreachable(f"cluster {client.alias}: broker {node} still shows {name}, deleted {GONE_S:g} s ago")
-        time.sleep(PAUSE_S)
+        clock.pause(PAUSE_S)
 
 
 def _shown(client: ClusterClient, names: set[str]) -> tuple[int, str] | None:

@@ -5,7 +5,6 @@ Only questions. Where a broker does not know the question, the answer is None: t
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from kafka.protocol.admin.acl import ACLOperation
 from kafka.protocol.broker_version_data import infer_broker_version_from_api_versions
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
+from sparkmirror.clusters import clock
 from sparkmirror.clusters.client import ClusterClient
 from sparkmirror.clusters.connection import Connection, missing_apis
 from sparkmirror.clusters.offsets import NEWEST, ask_offsets
@@ -97,9 +97,9 @@ def controller_skew_ms(client: ClusterClient) -> int | None:
     def ask() -> int | None:
         client.view(())  # so that the connection is there, and its making is not measured
         try:
-            began = time.time()
+            began = clock.wall_s()
             answer = client.ask_any(build)
-            ended = time.time()
+            ended = clock.wall_s()
         except BrokerTooOld:
             return None
         client.check(answer.error_code, "time of the controllers", "Describe on the cluster")
