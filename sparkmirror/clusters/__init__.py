@@ -36,13 +36,17 @@ from sparkmirror.clusters.metadata import (
     read_metadata,
 )
 from sparkmirror.clusters.offsets import (
+    CLIENT_REPLICA,
+    DEBUG_REPLICA,
     EARLIEST,
     LATEST,
     leader_epoch_request,
     list_offsets,
     list_offsets_request,
     partition_ends,
+    read_offsets,
 )
+from sparkmirror.clusters.pool import ConnectionPool
 from sparkmirror.clusters.produce import (
     PRODUCE_API,
     PRODUCE_BY_ID,
@@ -74,6 +78,8 @@ from sparkmirror.clusters.topics import (
 )
 
 __all__ = [
+    "CLIENT_REPLICA",
+    "DEBUG_REPLICA",
     "EARLIEST",
     "FETCH_API",
     "FETCH_BY_ID",
@@ -91,6 +97,7 @@ __all__ = [
     "ClusterView",
     "Committed",
     "Connection",
+    "ConnectionPool",
     "FetchAnswer",
     "FetchFrom",
     "FetchLimits",
@@ -138,6 +145,7 @@ __all__ = [
     "principal_of",
     "raise_producer_epoch",
     "read_metadata",
+    "read_offsets",
     "read_range",
     "read_raw",
     "read_to_end",

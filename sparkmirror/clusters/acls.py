@@ -13,13 +13,18 @@ from sparkmirror.clusters.connection import Connection
 from sparkmirror.clusters.error_codes import name_of
 from sparkmirror.errors import BrokerRefused
 from sparkmirror.model import Acl
+from sparkmirror.wire.error_codes import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    NOT_CONTROLLER,
+    SECURITY_DISABLED,
+    UNKNOWN_SERVER_ERROR,
+)
 
 __all__ = ["create_topic_acls", "describe_topic_acls"]
 
 DESCRIBE_ACLS_API, CREATE_ACLS_API = 29, 30
 # The controller refuses more than 10,000 changes in one request; this many it handles within milliseconds.
 ACLS_PER_REQUEST_MAX = 500
-UNKNOWN_SERVER_ERROR, CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, SECURITY_DISABLED = -1, 31, 41, 54
 
 
 def describe_topic_acls(client: ClusterClient) -> list[Acl] | None:

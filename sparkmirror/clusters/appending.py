@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sparkmirror.clusters.client import ClusterClient, require_leader
-from sparkmirror.clusters.connection import Connection
+from sparkmirror.clusters.client import ClusterClient, grouped
 from sparkmirror.clusters.error_codes import is_retriable
 from sparkmirror.clusters.produce import PRODUCE_API, PRODUCE_BY_NAME, ProducedPartition, encode_produce, parse_produce
 from sparkmirror.clusters.rights import refusal
@@ -21,15 +20,10 @@ RETRY_S = 60.0
 
 
 class Appender:
-    """Sends at most one batch per partition at a time; the caller stamps producer and sequence into it.
-
-    Leaders are looked up once, and again after trouble; each has a connection of its own until `close`.
-    """
+    """Sends at most one batch per partition at a time; the caller stamps producer and sequence into it."""
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
-        self._leaders: dict[TopicPartition, int] = {}
-        self._connections: dict[int, Connection] = {}
 
     def send(self, batches: Mapping[TopicPartition, Batch]) -> dict[TopicPartition, int]:
         """The offset of each batch's first record. What got no answer is sent again as it is: sequences tell it apart."""
@@ -39,7 +33,7 @@ class Appender:
             try:
                 self._send_once(left, found)
             except ClusterError:
-                self.close()
+                self._client.leaders.forget()
                 raise
 
         self._client.retry(attempt, timeout_s=RETRY_S)
@@ -51,14 +45,16 @@ class Appender:
         try:
             self._send_once(dict(batches), found)
         except ClusterError:
-            self.close()
+            self._client.leaders.forget()
             raise
         return found
 
     def _send_once(self, left: dict[TopicPartition, Batch], found: dict[TopicPartition, int]) -> None:
         """Moves what was appended from `left` to `found`; raises the last trouble, after every leader was asked."""
         trouble: Exception | None = None
-        for node, partitions in self._by_leader(left).items():
+        known = self._client.leaders.known(left)
+        leaders = {p: known[p] if p in known else self._client.leader_node(p) for p in left}
+        for node, partitions in grouped(leaders).items():
             try:
                 verdicts = self._exchange(node, {partition: left[partition] for partition in partitions})
             except ConnectionLost as error:
@@ -75,37 +71,20 @@ class Appender:
         if trouble is not None:
             raise trouble
 
-    def _by_leader(self, batches: Mapping[TopicPartition, Batch]) -> dict[int, list[TopicPartition]]:
-        unknown = [partition for partition in batches if partition not in self._leaders]
-        if unknown:
-            view = self._client.view({partition.topic for partition in unknown})
-            self._leaders |= {p: require_leader(self._client, view, p).node for p in unknown}
-        grouped: dict[int, list[TopicPartition]] = {}
-        for partition in batches:
-            grouped.setdefault(self._leaders[partition], []).append(partition)
-        return grouped
-
     def _exchange(
         self, node: int, batches: Mapping[TopicPartition, Batch]
     ) -> dict[TopicPartition, ProducedPartition]:
         topics: dict[bytes | str, list[tuple[int, Batch]]] = {}
         for partition, batch in batches.items():
             topics.setdefault(partition.topic, []).append((partition.partition, batch))
-        if node not in self._connections:
-            self._connections[node] = self._client.dial_leader(next(iter(batches)))
         parts = encode_produce(topics)
-        frame, at = self._connections[node].exchange(PRODUCE_API, PRODUCE_BY_NAME, parts, timeout_s=REQUEST_TIMEOUT_S)
+        frame, at = self._client.talk(
+            node, lambda c: c.exchange(PRODUCE_API, PRODUCE_BY_NAME, parts, timeout_s=REQUEST_TIMEOUT_S)
+        )
         verdicts = {TopicPartition(str(v.topic), v.partition): v for v in parse_produce(frame, at, by_id=False)}
         if verdicts.keys() != batches.keys():
             raise InternalError(f"batches for {sorted(batches)} sent, verdicts on {sorted(verdicts)}")
         return verdicts
-
-    def close(self) -> None:
-        """Drops the connections and what is known of leaders; the next send finds both anew."""
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
-        self._leaders.clear()
 
     def _refused(self, partition: TopicPartition, verdict: ProducedPartition) -> BrokerRefused:
         told = refusal(verdict.error, self._client.who, f"Write on topic {partition.topic}")

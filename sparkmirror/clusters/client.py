@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from sparkmirror.clusters.connection import Address, Connection, connect
+from sparkmirror.clusters import clock
+from sparkmirror.clusters.connection import Address, Connection
 from sparkmirror.clusters.error_codes import is_retriable
 from sparkmirror.clusters.metadata import (
     METADATA_API,
@@ -20,17 +19,18 @@ from sparkmirror.clusters.metadata import (
     metadata_request,
     read_metadata,
 )
+from sparkmirror.clusters.pool import ConnectionPool
 from sparkmirror.clusters.rights import is_right_missing, refusal
 from sparkmirror.clusters.security import principal_of
 from sparkmirror.config import ClusterSettings
 from sparkmirror.errors import BrokerRefused, ClusterUnreachable, ConnectionLost
 from sparkmirror.model import TopicPartition
+from sparkmirror.wire.error_codes import LEADER_NOT_AVAILABLE
 
 __all__ = ["PATIENCE", "ClusterClient", "Patience"]
 
 T = TypeVar("T")
 
-CONNECT_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_S = 30.0
 # Questions that a broker answers from memory. Whoever watches a cluster must see within 30 s that it is silent, and an
 # owner that waits for one must not itself be silent for the 15 s after which others take it for dead.
@@ -39,7 +39,6 @@ LOOK_TIMEOUT_S = 10.0
 RETRY_S = 10.0
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.05, 1.0
 COORDINATOR_API = 10
-LEADER_NOT_AVAILABLE = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,32 +53,29 @@ PATIENCE = Patience()
 
 
 class ClusterClient:
-    """One cluster as the driver sees it. Safe to share between threads; one request at a time per broker."""
+    """One cluster as the driver sees it. Safe to share between threads."""
 
-    def __init__(self, settings: ClusterSettings, patience: Patience = PATIENCE) -> None:
+    def __init__(self, settings: ClusterSettings, patience: Patience = PATIENCE, *, any_release: bool = False) -> None:
         self.alias = settings.alias
         self.who = principal_of(settings.security)  # for whom rights are to be granted
         self.group_nodes: dict[str, int] = {}  # who coordinates a group, as last heard
         self.look_s = min(patience.request_s, LOOK_TIMEOUT_S)  # for metadata and offsets
-        self._settings, self._patience = settings, patience
-        self._bootstrap = [Address(host, port) for host, port in settings.bootstrap_servers]
-        self._brokers: dict[int, Address] = {}
-        self._connections: dict[Address, Connection] = {}
-        self._locks: dict[Address, threading.Lock] = {}
-        self._lock = threading.Lock()
+        self._patience = patience
+        self._pool = ConnectionPool(settings, any_release=any_release)
+        self.leaders = Leaders(self)
 
     # --- asking one broker -------------------------------------------------------------------------------------
 
     def ask_node(self, node: int, build: Callable[[Connection], Any], *, timeout_s: float | None = None) -> Any:
         """The answer of the broker with this node id to the request that `build` makes for its versions."""
-        return self._ask(self._address_of(node), build, timeout_s)
+        return self.talk(node, lambda connection: self._call(connection, build, timeout_s))
 
     def ask_any(self, build: Callable[[Connection], Any], *, timeout_s: float | None = None) -> Any:
         """The answer of whichever broker answers first in turn; names every address that did not."""
         failures: list[str] = []
-        for address in dict.fromkeys([*self._brokers.values(), *self._bootstrap]):
+        for address in self._pool.addresses:
             try:
-                return self._ask(address, build, timeout_s)
+                return self._pool.talk(address, lambda connection: self._call(connection, build, timeout_s))
             except (ClusterUnreachable, ConnectionLost) as error:
                 failures.append(error.message)
         raise ClusterUnreachable(
@@ -87,45 +83,18 @@ class ClusterClient:
             hint=f"check {self.alias}.bootstrap.servers and that a broker listens there",
         )
 
-    def talk_to_leader(self, partition: TopicPartition, action: Callable[[Connection], T]) -> T:
-        """Runs `action` alone on the connection to a partition's leader."""
-        return self._talk(self._address_of(self.leader_node(partition)), action)
-
-    def dial_leader(self, partition: TopicPartition) -> Connection:
-        """A new connection of the caller's own to a partition's leader."""
-        return self._dial(self._address_of(self.leader_node(partition)))
-
-    def _ask(self, address: Address, build: Callable[[Connection], Any], timeout_s: float | None) -> Any:
-        limit_s = self._patience.request_s if timeout_s is None else timeout_s
-        return self._talk(address, lambda connection: connection.call(build(connection), timeout_s=limit_s))
-
-    def _talk(self, address: Address, action: Callable[[Connection], T]) -> T:
-        with self._lock:
-            lock = self._locks.setdefault(address, threading.Lock())
-        with lock:
-            connection = self._connections.get(address)
-            if connection is not None and connection.is_outlived:
-                connection.close()
-                connection = None
-            if connection is None:
-                connection = self._connections[address] = self._dial(address)
-            try:
-                return action(connection)
-            except ConnectionLost:
-                self._connections.pop(address, None)
-                raise
-
-    def _dial(self, address: Address) -> Connection:
-        return connect(address, alias=self.alias, security=self._settings.security, timeout_s=CONNECT_TIMEOUT_S)
-
-    def _address_of(self, node: int) -> Address:
-        address = self._brokers.get(node)
-        if address is None:
+    def talk(self, node: int, action: Callable[[Connection], T]) -> T:
+        """Runs `action` alone on a connection to the broker with this node id."""
+        if node not in self._pool.brokers:
             self.view(())
-            address = self._brokers.get(node)
+        address = self._pool.brokers.get(node)
         if address is None:
             raise ClusterUnreachable(f"cluster {self.alias}: broker {node} is not in the metadata")
-        return address
+        return self._pool.talk(address, action)
+
+    def _call(self, connection: Connection, build: Callable[[Connection], Any], timeout_s: float | None) -> Any:
+        limit_s = self._patience.request_s if timeout_s is None else timeout_s
+        return connection.call(build(connection), timeout_s=limit_s)
 
     # --- metadata ----------------------------------------------------------------------------------------------
 
@@ -136,14 +105,15 @@ class ClusterClient:
             lambda c: metadata_request(topics, c.version(METADATA_API, lowest=low, highest=high)), timeout_s=self.look_s
         )
         view = read_metadata(answer)
-        self._brokers = dict(view.brokers)
+        self._pool.learn(view)
         return view
 
     def leader_node(self, partition: TopicPartition) -> int:
-        """The node that leads a partition; waits through an election."""
+        """The node that leads a partition by fresh metadata; waits through an election."""
 
         def look() -> int:
-            return require_leader(self, self.view([partition.topic]), partition).node
+            [node] = self.leaders.look_up([partition])
+            return node
 
         return self.retry(look)
 
@@ -158,7 +128,7 @@ class ClusterClient:
             )
             needs = f"Describe on {'transactional id' if transactional else 'group'} {key}"
             self.check(answer.error_code, f"coordinator of {key}", needs)
-            self._brokers.setdefault(answer.node_id, Address(answer.host, answer.port))
+            self._pool.brokers.setdefault(answer.node_id, Address(answer.host, answer.port))
             return int(answer.node_id)
 
         return self.retry(look)
@@ -174,23 +144,56 @@ class ClusterClient:
     def retry(self, action: Callable[[], T], *, timeout_s: float | None = None) -> T:
         """`action` until it succeeds, fails for good, or `timeout_s` has passed."""
         limit_s = self._patience.retry_s if timeout_s is None else timeout_s
-        deadline, pause = time.monotonic() + limit_s, BACKOFF_FIRST_S
+        deadline, pause = clock.now() + limit_s, BACKOFF_FIRST_S
         while True:
             try:
                 return action()
             except (ConnectionLost, ClusterUnreachable, BrokerRefused) as error:
                 if isinstance(error, BrokerRefused) and not is_retriable(error.error_code):
                     raise
-                if time.monotonic() + pause > deadline:
+                if clock.now() + pause > deadline:
                     raise
-            time.sleep(pause)
+            clock.pause(pause)
             pause = min(pause * 2, BACKOFF_MAX_S)
 
     def close(self) -> None:
         """Drops every connection."""
-        for connection in list(self._connections.values()):
-            connection.close()
-        self._connections.clear()
+        self._pool.close()
+
+
+class Leaders:
+    """Who leads which partition of a cluster, as last heard."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        self._client = client
+        self._known: dict[TopicPartition, int] = {}
+
+    def look_up(self, partitions: Collection[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """The partitions by who leads them, by fresh metadata; raises for one that nobody leads."""
+        view = self._client.view({partition.topic for partition in partitions})
+        found = {partition: require_leader(self._client, view, partition).node for partition in partitions}
+        self._known |= found
+        return grouped(found)
+
+    def known(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Who leads them as last heard, by one look at those of which nothing was heard; without those that nobody leads."""
+        known = self._known
+        found = {partition: known[partition] for partition in partitions if partition in known}
+        unknown = [partition for partition in partitions if partition not in found]
+        if unknown:
+            view = self._client.view({partition.topic for partition in unknown})
+            found |= {partition: leader.node for partition in unknown if (leader := view.leader(partition)) is not None}
+            self._known |= found
+        return found
+
+    def of(self, partition: TopicPartition) -> int:
+        """Who leads a partition as last heard, else by fresh metadata; waits through an election if nobody does."""
+        node = self._known.get(partition)
+        return node if node is not None else self._client.leader_node(partition)
+
+    def forget(self) -> None:
+        """After trouble: the next one who asks for a leader gets fresh metadata."""
+        self._known = {}
 
 
 def require_leader(client: ClusterClient, view: ClusterView, partition: TopicPartition) -> Leader:
@@ -202,6 +205,14 @@ def require_leader(client: ClusterClient, view: ClusterView, partition: TopicPar
         client.check(code, f"leader of {partition}", f"Describe on topic {partition.topic}")
     assert leader is not None
     return leader
+
+
+def grouped(leaders: Mapping[TopicPartition, int]) -> dict[int, list[TopicPartition]]:
+    """Partitions by the node that leads them."""
+    found: dict[int, list[TopicPartition]] = {}
+    for partition, node in leaders.items():
+        found.setdefault(node, []).append(partition)
+    return found
 
 
 def by_topic(partitions: Sequence[TopicPartition]) -> dict[str, list[int]]:

@@ -11,15 +11,16 @@ import math
 import socket
 import ssl
 import struct
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kafka.errors import KafkaError
+from kafka.protocol.api_key import ApiKey
 from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
+from sparkmirror.clusters import clock
 from sparkmirror.clusters.compact import skip_tags
 from sparkmirror.clusters.error_codes import name_of
 from sparkmirror.clusters.logins import LoginFailed
@@ -27,6 +28,7 @@ from sparkmirror.clusters.security import Login, sasl_login, tls_context, tls_se
 from sparkmirror.clusters.tls import TlsSettings, handshake_trouble, is_alert
 from sparkmirror.config import Secret
 from sparkmirror.errors import BrokerRefused, BrokerTooOld, ClusterUnreachable, ConfigError, ConnectionLost
+from sparkmirror.wire.error_codes import ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED
 
 __all__ = [
     "CLIENT_ID",
@@ -37,6 +39,7 @@ __all__ = [
     "Connection",
     "connect",
     "is_trickle",
+    "missing_apis",
     "request_head",
 ]
 
@@ -53,9 +56,12 @@ TRICKLE_S, TRICKLE_BYTES_PER_S = 30.0, 1000
 SASL_ROUNDS_MAX = 10  # Kerberos takes four, SCRAM two
 # A connection is renewed after this part of the time for which the broker knows us (KIP-368; Java: 85 to 95 %).
 SESSION_PART = 0.85
-ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED = 34, 58
 # What kafka-python raises for bytes that are no answer.
 UNREADABLE = (ValueError, struct.error, IndexError, KafkaError, UnicodeDecodeError)
+# What copying needs; the first release that has all of it. KIP-699, KIP-709 and KIP-664 came with it.
+NEEDED = {ApiKey.FindCoordinator: 4, ApiKey.OffsetFetch: 8, ApiKey.DescribeTransactions: 0}
+OLDEST_RELEASE = "3.0"
+NOT_SPOKEN = (0, -1)
 TLS_ALERT = b"\x15\x03"  # how a TLS listener answers who does not speak TLS
 
 
@@ -83,13 +89,11 @@ class Connection:
 
     def version(self, api_key: int, *, lowest: int, highest: int) -> int:
         """The newest version of an API that both sides speak, within what the caller can encode."""
-        low, high = self.versions.get(api_key, (0, -1))
+        low, high = self.versions.get(api_key, NOT_SPOKEN)
         chosen = min(high, highest)
         if chosen < max(low, lowest):
-            raise BrokerTooOld(
-                f"{self.alias} at {self.address}: API {api_key} is needed in version {lowest} to {highest}, "
-                f"found {low} to {high}"
-            )
+            wanted = f"{lowest} to {highest}" if lowest < highest else f"{lowest}"
+            raise BrokerTooOld(f"cluster {self.alias} at {self.address}: {_lack(api_key, wanted, (low, high))}")
         return chosen
 
     def supports(self, api_key: int, version: int) -> bool:
@@ -100,7 +104,7 @@ class Connection:
     @property
     def is_outlived(self) -> bool:
         """Whether the login is about to end, so that a new connection must take its place."""
-        return time.monotonic() >= self.renew_at
+        return clock.now() >= self.renew_at
 
     def call(self, request: Any, *, timeout_s: float) -> Any:
         """The decoded answer to one control request of kafka-python's own message types."""
@@ -152,14 +156,14 @@ class Connection:
         return self._read_exactly(size)
 
     def _read_exactly(self, size: int) -> bytes:
-        chunks, since = bytearray(), time.monotonic()
+        chunks, since = bytearray(), clock.now()
         while len(chunks) < size:
             chunk = self.sock.recv(min(size - len(chunks), 1 << 20))
             if not chunk:
                 raise EOFError("the broker closed the connection; is the listener's security protocol the configured one?")
             chunks += chunk
-            if is_trickle(len(chunks), time.monotonic() - since):
-                raise EOFError(f"{len(chunks)} of {size} bytes of an answer in {time.monotonic() - since:.0f} s")
+            if is_trickle(len(chunks), clock.now() - since):
+                raise EOFError(f"{len(chunks)} of {size} bytes of an answer in {clock.now() - since:.0f} s")
         return bytes(chunks)
 
     def close(self) -> None:
@@ -178,10 +182,24 @@ def request_head(api: int, version: int, correlation: int, body_bytes: int) -> b
     return HEADER.pack(size, api, version, correlation, len(CLIENT)) + CLIENT + b"\0"
 
 
+def missing_apis(versions: Mapping[int, tuple[int, int]]) -> str:
+    """What a broker with these versions lacks for copying; empty if it is new enough."""
+    for api, needed in NEEDED.items():
+        found = versions.get(api, NOT_SPOKEN)
+        if found[1] < needed:
+            return _lack(api, f"{needed}", found)
+    return ""
+
+
+def _lack(api_key: int, wanted: str, found: tuple[int, int]) -> str:
+    offered = "none" if found == NOT_SPOKEN else f"{found[0]} to {found[1]}"
+    return f"{ApiKey(api_key).name} is needed in version {wanted}, found {offered}"
+
+
 def connect(
-    address: Address, *, alias: str, security: Mapping[str, str | Secret], timeout_s: float
+    address: Address, *, alias: str, security: Mapping[str, str | Secret], timeout_s: float, any_release: bool = False
 ) -> Connection:
-    """A connection that has passed TLS, API versions and SASL.
+    """A connection that has passed TLS, API versions and SASL, to a broker that is new enough unless `any_release` will do.
 
     What a person must mend (a certificate, a password, a key of the file) is `BrokerRefused`, never `ConfigError`: files
     and passwords change while we run, and whoever waits for a cluster waits for these, too.
@@ -196,6 +214,9 @@ def connect(
         connection = Connection(sock, address, alias)
         try:
             _greet(connection, tls, where, timeout_s)
+            lack = "" if any_release else missing_apis(connection.versions)
+            if lack:
+                raise BrokerTooOld(f"{where}: {lack}", hint=f"sparkmirror needs Kafka {OLDEST_RELEASE} or newer")
             _authenticate(connection, security, where, timeout_s)
         except BaseException:
             connection.close()
@@ -260,7 +281,7 @@ def _learn_versions(connection: Connection, timeout_s: float) -> None:
             connection.versions = known
             return
         version = min(version, known.get(18, (0, 0))[1])
-    raise BrokerTooOld(f"{connection.alias} at {connection.address}: no common version of ApiVersions")
+    raise BrokerTooOld(f"cluster {connection.alias} at {connection.address}: no common version of ApiVersions")
 
 
 def _authenticate(
@@ -277,7 +298,7 @@ def _authenticate(
         offered = ", ".join(answer.mechanisms)
         reason = f"SASL mechanism {login.mechanism} is not offered, only {offered}; write one of them as sasl.mechanism"
         raise _refused(where, reason, answer.error_code)
-    began = time.monotonic()
+    began = clock.now()
     lifetime_ms = _converse(connection, login, where, timeout_s)
     if lifetime_ms > 0:
         connection.renew_at = began + lifetime_ms / 1000 * SESSION_PART

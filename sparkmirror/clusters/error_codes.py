@@ -1,37 +1,39 @@
-"""Kafka's error codes: names, and the one table that says which may be tried again."""
+"""What an error code of Kafka's means: its name, and the one table that says which may be tried again."""
 
 from __future__ import annotations
 
 import kafka.errors
+
+from sparkmirror.wire import error_codes as codes
 
 __all__ = ["is_retriable", "name_of"]
 
 # Waiting and asking again (after a look at fresh metadata) may help. Everything else, also every unknown code, does not.
 RETRIABLE = frozenset(
     {
-        3,  # UNKNOWN_TOPIC_OR_PARTITION: also while metadata spreads
-        5,  # LEADER_NOT_AVAILABLE
-        6,  # NOT_LEADER_OR_FOLLOWER
-        7,  # REQUEST_TIMED_OUT
-        9,  # REPLICA_NOT_AVAILABLE
-        13,  # NETWORK_EXCEPTION
-        14,  # COORDINATOR_LOAD_IN_PROGRESS
-        15,  # COORDINATOR_NOT_AVAILABLE
-        16,  # NOT_COORDINATOR
-        19,  # NOT_ENOUGH_REPLICAS
-        20,  # NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        41,  # NOT_CONTROLLER
-        51,  # CONCURRENT_TRANSACTIONS
-        56,  # KAFKA_STORAGE_ERROR
-        70,  # FETCH_SESSION_ID_NOT_FOUND
-        71,  # INVALID_FETCH_SESSION_EPOCH
-        72,  # LISTENER_NOT_FOUND
-        74,  # FENCED_LEADER_EPOCH
-        75,  # UNKNOWN_LEADER_EPOCH
-        78,  # OFFSET_NOT_AVAILABLE
-        89,  # THROTTLING_QUOTA_EXCEEDED
-        100,  # UNKNOWN_TOPIC_ID: also while metadata spreads
-        103,  # INCONSISTENT_TOPIC_ID
+        codes.UNKNOWN_TOPIC_OR_PARTITION,  # also while metadata spreads
+        codes.LEADER_NOT_AVAILABLE,
+        codes.NOT_LEADER_OR_FOLLOWER,
+        codes.REQUEST_TIMED_OUT,
+        codes.REPLICA_NOT_AVAILABLE,
+        codes.NETWORK_EXCEPTION,
+        codes.COORDINATOR_LOAD_IN_PROGRESS,
+        codes.COORDINATOR_NOT_AVAILABLE,
+        codes.NOT_COORDINATOR,
+        codes.NOT_ENOUGH_REPLICAS,
+        codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        codes.NOT_CONTROLLER,
+        codes.CONCURRENT_TRANSACTIONS,
+        codes.KAFKA_STORAGE_ERROR,
+        codes.FETCH_SESSION_ID_NOT_FOUND,
+        codes.INVALID_FETCH_SESSION_EPOCH,
+        codes.LISTENER_NOT_FOUND,
+        codes.FENCED_LEADER_EPOCH,
+        codes.UNKNOWN_LEADER_EPOCH,
+        codes.OFFSET_NOT_AVAILABLE,
+        codes.THROTTLING_QUOTA_EXCEEDED,
+        codes.UNKNOWN_TOPIC_ID,  # also while metadata spreads
+        codes.INCONSISTENT_TOPIC_ID,
     }
 )
 

@@ -19,6 +19,7 @@ from sparkmirror.clusters.client import ClusterClient, by_topic
 from sparkmirror.clusters.connection import Connection
 from sparkmirror.errors import ClusterUnreachable, ConnectionLost
 from sparkmirror.model import TopicPartition
+from sparkmirror.wire import error_codes as codes
 
 __all__ = ["Committed", "GroupOffsets", "ListedGroup", "commit_offsets", "committed_offsets", "list_groups"]
 
@@ -27,8 +28,11 @@ GROUPS_PER_REQUEST_MAX = 100
 NO_OFFSET = -1
 # A coordinator that moved or loads: ask again, at the one that is named now. Other codes, retriable or not, are the
 # partition's own: one that was deleted must not hold up the commits of the others.
-COORDINATOR_MOVED = frozenset({14, 15, 16})
-NO_RIGHTS = frozenset({30, 53})
+COORDINATOR_MOVED = frozenset(
+    {codes.COORDINATOR_LOAD_IN_PROGRESS, codes.COORDINATOR_NOT_AVAILABLE, codes.NOT_COORDINATOR}
+)
+# Who may not describe a group or transactional id is not told who coordinates it.
+COORDINATOR_HIDDEN = frozenset({codes.GROUP_AUTHORIZATION_FAILED, codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,7 @@ def _find_coordinators(client: ClusterClient, groups: list[str]) -> dict[str, in
 
     answer = client.ask_any(build)
     for found in answer.coordinators:
-        if found.error_code not in NO_RIGHTS:
+        if found.error_code not in COORDINATOR_HIDDEN:
             client.check(found.error_code, f"coordinator of group {found.key}")
     return {c.key: -c.error_code if c.error_code else int(c.node_id) for c in answer.coordinators}
 

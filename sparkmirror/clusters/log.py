@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from sparkmirror.clusters import clock
 from sparkmirror.clusters.client import ClusterClient
 from sparkmirror.clusters.connection import Connection
 from sparkmirror.clusters.fetch import (
@@ -22,9 +22,18 @@ from sparkmirror.clusters.fetch import (
 from sparkmirror.clusters.offsets import partition_ends
 from sparkmirror.clusters.produce import PRODUCE_API, PRODUCE_BY_NAME, encode_produce, parse_produce
 from sparkmirror.clusters.rights import is_right_missing
-from sparkmirror.errors import BrokerRefused, ConnectionLost, InternalError, SourceOffsetLost, SourceTruncated
+from sparkmirror.errors import (
+    BrokerRefused,
+    ClusterError,
+    ClusterUnreachable,
+    ConnectionLost,
+    InternalError,
+    SourceOffsetLost,
+    SourceTruncated,
+)
 from sparkmirror.model import TopicPartition
 from sparkmirror.wire import AbortedTransactions, BatchView, Record, build_batch, read_batches, read_records
+from sparkmirror.wire.error_codes import OFFSET_OUT_OF_RANGE, THROTTLING_QUOTA_EXCEEDED
 
 __all__ = ["LogReader", "append_records", "read_range", "read_raw", "read_to_end"]
 
@@ -32,14 +41,15 @@ T = TypeVar("T")
 
 READ_BYTES = 4 << 20
 SETTLE_PAUSE_S = 0.02
-SETTLE_S_MAX = 60.0  # a follower that lags for longer has left the in-sync replicas
-IDLE_S = 10.0  # a log that should hold more and brings nothing for so long is not available
+# A replica that does not follow leaves the in-sync ones after 30 s (replica.lag.time.max.ms); then the high watermark rises.
+SETTLE_S_MAX = 60.0
+# An open transaction hides what lies behind it until it ends, at the latest after transaction.max.timeout.ms (15 min).
+STALL_S_MAX = 960.0
+IDLE_S_MAX = 10.0  # for who reads what is there: a log that should hold more and brings nothing for so long is not available
 APPEND_BATCH_BYTES = 512 << 10
 REQUEST_TIMEOUT_S = 30.0
 APPEND_TIMEOUT_S = 20.0  # what is appended here is small, and that nobody takes it must be told within 30 s
 FOLLOW_TIMEOUT_S = 10.0  # a follower's answer is small, and its reader must soon know that none comes
-THROTTLED = 89
-OFFSET_NOT_AVAILABLE = 78
 
 
 @dataclass(slots=True)
@@ -67,7 +77,8 @@ def _fetch(
     except (ValueError, IndexError) as error:
         raise ConnectionLost(f"{connection.alias}: unreadable fetch answer: {error}") from error
     if not answer.partitions:  # a broker whose quota is used up answers with nothing at all
-        raise BrokerRefused(f"cluster {connection.alias}: fetch of {partition} held back by a quota", error_code=THROTTLED)
+        what = f"cluster {connection.alias}: fetch of {partition} held back by a quota"
+        raise BrokerRefused(what, error_code=THROTTLING_QUOTA_EXCEEDED)
     return frame, answer.partitions[0]
 
 
@@ -76,7 +87,7 @@ def _at_leader(
 ) -> T:
     """Runs `action` at the leader. Who may not even know it lacks the right for the action, which brings the other along."""
     try:
-        return client.talk_to_leader(partition, action)
+        return client.talk(client.leader_node(partition), action)
     except BrokerRefused as error:
         if is_right_missing(error.error_code):
             client.check(error.error_code, what, needs)
@@ -97,7 +108,7 @@ def read_raw(
         limits = FetchLimits(0, 0, size, size, int(read_committed))
         what, needs = f"fetch of {partition} at {offset}", f"Read on topic {partition.topic}"
         frame, part = _at_leader(client, partition, lambda c: _fetch(c, partition, offset, limits), what, needs)
-        if part.error != 1:
+        if part.error != OFFSET_OUT_OF_RANGE:  # then the caller looks where the log begins and ends
             client.check(part.error, what, needs)
         return frame, part
 
@@ -108,19 +119,35 @@ def read_raw(
 
 
 def read_to_end(client: ClusterClient, partition: TopicPartition, offset: int = 0) -> Iterator[Record]:
-    """Every record from `offset` to the settled end: log end and high watermark equal under one leader epoch."""
-    deadline = time.monotonic() + SETTLE_S_MAX
+    """Every record from `offset` to the settled end, which is the log end as soon as the high watermark has reached it.
+
+    Records that are deleted before they are read are left out, as those that were deleted earlier.
+    """
+    log_end, log_start = _settled_end(client, partition)
+    at = max(offset, log_start)
+    while at < log_end:
+        try:
+            for batch in read_range(client, partition, at, log_end, read_committed=False):
+                yield from (record for record in read_records(batch) if record.offset >= at)
+                at = batch.last_offset + 1
+            return
+        except SourceOffsetLost:
+            at = max(at + 1, partition_ends(client, partition)[3])
+
+
+def _settled_end(client: ClusterClient, partition: TopicPartition) -> tuple[int, int]:
+    """Log end, with everything before it committed, and log start."""
+    deadline = clock.now() + SETTLE_S_MAX
     while True:
         high_watermark, log_end, _, log_start = partition_ends(client, partition)
-        if high_watermark == log_end:
-            break
-        if time.monotonic() > deadline:
-            client.check(OFFSET_NOT_AVAILABLE, f"{partition}: high watermark {high_watermark}, log end {log_end}")
-        time.sleep(SETTLE_PAUSE_S)
-    for batch in read_range(
-        client, partition, max(offset, log_start), log_end, read_committed=False, is_whole=False
-    ):
-        yield from (record for record in read_records(batch) if record.offset >= offset)
+        if high_watermark >= log_end:
+            return log_end, log_start
+        if clock.now() > deadline:
+            raise ClusterUnreachable(
+                f"cluster {client.alias}: {partition}: the high watermark has been below the log end for "
+                f"{SETTLE_S_MAX:g} s, now {high_watermark} and {log_end}: replicas do not follow"
+            )
+        clock.pause(SETTLE_PAUSE_S)
 
 
 def read_range(
@@ -135,12 +162,11 @@ def read_range(
 ) -> Iterator[BatchView]:
     """Batches of records with offsets from `start` up to `end`; no markers, and nothing aborted if `read_committed`.
 
-    The first and the last may hold records outside the range. A log that is cut meanwhile raises SourceOffsetLost or
-    SourceTruncated; with `is_whole` false, what is left of it is read. Raises BrokerRefused if nothing comes for `IDLE_S`,
-    and ends early at `deadline`.
+    The first and the last may hold records outside the range. A log that no longer holds the whole range raises
+    SourceOffsetLost or SourceTruncated; with `is_whole` false, what is left of it is read. Ends early at `deadline`.
     """
-    at, idle_until = start, time.monotonic() + IDLE_S
-    while at < end and time.monotonic() < deadline:
+    at, heard_at = start, clock.now()
+    while at < end and clock.now() < deadline:
         read = read_raw(client, partition, at, read_committed=read_committed)
         aborted = AbortedTransactions((read.aborted or []) if read_committed else [])
         for batch in read.batches:
@@ -151,50 +177,49 @@ def read_range(
             if not batch.is_control and not is_dropped:
                 yield batch
         if read.batches:
-            idle_until = time.monotonic() + IDLE_S
+            heard_at = clock.now()
             continue
         _, log_end, _, log_start = partition_ends(client, partition)
         if is_whole:
-            _require_within(client, partition, at, log_start, log_end)
-        elif log_end < at:
-            return
-        at = max(at, log_start)
-        if time.monotonic() > idle_until:
-            client.check(OFFSET_NOT_AVAILABLE, f"{partition} at offset {at}")
-        time.sleep(SETTLE_PAUSE_S)
+            _require_within(client, partition, (at, end), (log_start, log_end))
+        at, end = max(at, log_start), min(end, log_end)
+        limit_s = STALL_S_MAX if is_whole else IDLE_S_MAX
+        if clock.now() - heard_at > limit_s:
+            raise ClusterUnreachable(f"cluster {client.alias}: {partition} gave nothing at {at} for {limit_s:g} s")
+        clock.pause(SETTLE_PAUSE_S)
 
 
-def _require_within(client: ClusterClient, partition: TopicPartition, offset: int, log_start: int, log_end: int) -> None:
+def _require_within(
+    client: ClusterClient, partition: TopicPartition, wanted: tuple[int, int], held: tuple[int, int]
+) -> None:
+    (offset, end), (log_start, log_end) = wanted, held
+    if log_end < end:
+        raise SourceTruncated(f"cluster {client.alias}: {partition} ends at {log_end}, before offset {end}")
     if offset < log_start:
         raise SourceOffsetLost(
             f"cluster {client.alias}: {partition}: offsets {offset} to {log_start - 1} are deleted, "
             f"the log starts at {log_start}"
         )
-    if offset > log_end:
-        raise SourceTruncated(f"cluster {client.alias}: {partition} ends at {log_end}, before offset {offset}")
 
 
 class LogReader:
-    """Follows one partition on a connection of its own, so that its long poll holds nobody up."""
+    """Follows one partition. Its long poll holds nobody up: a connection serves one caller at a time."""
 
     def __init__(self, client: ClusterClient, partition: TopicPartition, offset: int) -> None:
         self.partition = partition
         self.offset = offset
         self._client = client
-        self._connection: Connection | None = None
 
     def poll(self, wait_ms: int) -> list[Record]:
         """Records that arrived, waiting up to `wait_ms` for the first."""
-        if self._connection is not None and self._connection.is_outlived:
-            self.close()
-        if self._connection is None:
-            self._connection = self._client.dial_leader(self.partition)
+        client, partition = self._client, self.partition
         limits = FetchLimits(wait_ms, 1, READ_BYTES, READ_BYTES, 0)
         try:
-            frame, part = _fetch(self._connection, self.partition, self.offset, limits, FOLLOW_TIMEOUT_S)
-            self._client.check(part.error, f"fetch of {self.partition}", f"Read on topic {self.partition.topic}")
-        except Exception:
-            self.close()
+            node = client.leaders.of(partition)
+            frame, part = client.talk(node, lambda c: _fetch(c, partition, self.offset, limits, FOLLOW_TIMEOUT_S))
+            client.check(part.error, f"fetch of {partition}", f"Read on topic {partition.topic}")
+        except ClusterError:
+            client.leaders.forget()
             raise
         records: list[Record] = []
         for batch in read_batches(memoryview(frame), part.start, part.end):
@@ -202,12 +227,6 @@ class LogReader:
                 records.extend(record for record in read_records(batch) if record.offset >= self.offset)
             self.offset = max(self.offset, batch.last_offset + 1)
         return records
-
-    def close(self) -> None:
-        """Drops the connection; the next poll makes a new one."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
 
 def append_records(

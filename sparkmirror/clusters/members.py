@@ -10,11 +10,11 @@ from kafka.protocol.admin import DescribeGroupsRequest
 
 from sparkmirror.clusters.client import ClusterClient
 from sparkmirror.clusters.connection import Connection
+from sparkmirror.wire.error_codes import GROUP_ID_NOT_FOUND
 
 __all__ = ["DescribedGroup", "GroupMember", "describe_groups"]
 
 DESCRIBE_GROUPS_API = 15
-GROUP_ID_NOT_FOUND = 69
 DEAD = "Dead"
 
 

@@ -16,7 +16,7 @@ __all__ = ["ClusterView", "Leader", "TopicView", "metadata_request", "read_metad
 
 NO_ID = bytes(16)
 METADATA_API = 3
-# Topic ids are in the answer from version 10 on (Kafka 2.8).
+# Topic ids are in the answer from version 10 on. Who examines a cluster may ask an older broker, which has none.
 METADATA_VERSIONS = (9, 12)
 
 

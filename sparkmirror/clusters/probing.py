@@ -10,20 +10,29 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from sparkmirror.clusters.client import ClusterClient
 from sparkmirror.clusters.connection import Connection
 from sparkmirror.clusters.error_codes import is_retriable
 from sparkmirror.clusters.metadata import METADATA_API
-from sparkmirror.clusters.offsets import EARLIEST, LATEST, LIST_OFFSETS_API
+from sparkmirror.clusters.offsets import EARLIEST, LATEST, Listed, ask_offsets
 from sparkmirror.errors import BrokerRefused, ConnectionLost
 from sparkmirror.model import TopicPartition
+from sparkmirror.wire import error_codes as codes
 
 __all__ = ["PartitionEnds", "is_allowed_to_list_all", "probe_ends", "probe_times"]
 
-UNKNOWN_TOPIC_OR_PARTITION, NO_LEADER, NETWORK = 3, 5, 13
+# The leader moves or is being elected: there will be an answer soon.
+LEADER_MOVING = frozenset(
+    {
+        codes.LEADER_NOT_AVAILABLE,
+        codes.NOT_LEADER_OR_FOLLOWER,
+        codes.FENCED_LEADER_EPOCH,
+        codes.UNKNOWN_LEADER_EPOCH,
+        codes.OFFSET_NOT_AVAILABLE,
+    }
+)
 # A leader that is being elected is there within a second or two; a tool does not wait for an outage to end.
 SETTLE_S = 3.0
 NO_OFFSET = -1
@@ -31,7 +40,6 @@ DESCRIBE = 8  # Kafka's number of the right
 CLUSTER_RIGHTS_VERSIONS = (8, 10)  # KIP-430; later versions moved it to DescribeCluster
 
 Wanted = Mapping[TopicPartition, int]
-Answer = tuple[int, int, int]  # offset, leader epoch, error
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +60,21 @@ class PartitionEnds:
 def probe_ends(client: ClusterClient, partitions: Collection[TopicPartition]) -> dict[TopicPartition, PartitionEnds]:
     """The ends of each partition: where its log begins, then where it ends."""
     first = _probe(client, dict.fromkeys(partitions, EARLIEST))
-    known = [partition for partition, (_, _, error) in first.items() if not error]
+    known = [partition for partition, start in first.items() if not start.error]
     last = _probe(client, dict.fromkeys(known, LATEST))
     found = {}
-    for partition, (offset, _, error) in first.items():
-        end, leader_epoch, end_error = last.get(partition, (NO_OFFSET, -1, error))
-        code = error or end_error
-        found[partition] = PartitionEnds(-1, -1, -1, code) if code else PartitionEnds(offset, end, leader_epoch)
+    for partition, start in first.items():
+        end = last.get(partition, start)
+        code = start.error or end.error
+        found[partition] = (
+            PartitionEnds(-1, -1, -1, code) if code else PartitionEnds(start.offset, end.offset, end.leader_epoch)
+        )
     return found
 
 
 def probe_times(client: ClusterClient, times: Wanted) -> dict[TopicPartition, int]:
     """The first offset whose record is not older than a time (ms), for each partition; left out if there is none."""
-    return {p: offset for p, (offset, _, error) in _probe(client, times).items() if not error and offset != NO_OFFSET}
+    return {p: at.offset for p, at in _probe(client, times).items() if not at.error and at.offset != NO_OFFSET}
 
 
 def is_allowed_to_list_all(client: ClusterClient) -> bool:
@@ -84,15 +94,15 @@ def is_allowed_to_list_all(client: ClusterClient) -> bool:
     return DESCRIBE in (answer.authorized_operations or ())
 
 
-def _probe(client: ClusterClient, wanted: Wanted) -> dict[TopicPartition, Answer]:
+def _probe(client: ClusterClient, wanted: Wanted) -> dict[TopicPartition, Listed]:
     """The offset of each partition at a time, asked at its leader; asks again only for those whose error may pass."""
-    found: dict[TopicPartition, Answer] = {}
+    found: dict[TopicPartition, Listed] = {}
 
     def look() -> None:
-        rest = {p: at for p, at in wanted.items() if p not in found or is_retriable(found[p][2])}
+        rest = {p: at for p, at in wanted.items() if p not in found or is_retriable(found[p].error)}
         if rest:
             found.update(_probe_once(client, rest))
-        passing = [answer[2] for answer in found.values() if answer[2] in (NO_LEADER, 6, 74, 75, 78)]
+        passing = [listed.error for listed in found.values() if listed.error in LEADER_MOVING]
         if passing:
             client.check(passing[0], "offsets of partitions")
 
@@ -104,50 +114,27 @@ def _probe(client: ClusterClient, wanted: Wanted) -> dict[TopicPartition, Answer
     return found
 
 
-def _probe_once(client: ClusterClient, wanted: Wanted) -> dict[TopicPartition, Answer]:
+def _probe_once(client: ClusterClient, wanted: Wanted) -> dict[TopicPartition, Listed]:
     view = client.view({partition.topic for partition in wanted})
-    found: dict[TopicPartition, Answer] = {}
-    by_node: dict[int, dict[str, dict[int, int]]] = {}
+    found: dict[TopicPartition, Listed] = {}
+    by_node: dict[int, dict[TopicPartition, int]] = {}
     for partition, at in wanted.items():
         topic = view.topics.get(partition.topic)
         leader = view.leader(partition)
         if topic is None or topic.error or partition.partition not in topic.leaders:
-            error = UNKNOWN_TOPIC_OR_PARTITION if topic is None or not topic.error else topic.error
-            found[partition] = (NO_OFFSET, -1, error)
+            error = codes.UNKNOWN_TOPIC_OR_PARTITION if topic is None or not topic.error else topic.error
+            found[partition] = _unknown(error)
         elif leader is None:
-            found[partition] = (NO_OFFSET, -1, NO_LEADER)
+            found[partition] = _unknown(codes.LEADER_NOT_AVAILABLE)
         else:
-            by_node.setdefault(leader.node, {}).setdefault(partition.topic, {})[partition.partition] = at
-    for node, topics in by_node.items():
+            by_node.setdefault(leader.node, {})[partition] = at
+    for node, places in by_node.items():
         try:
-            answer = client.ask_node(node, lambda c, topics=topics: _request(c, topics))  # type: ignore[misc]
+            found |= ask_offsets(client, node, places)
         except ConnectionLost:
-            found |= {TopicPartition(t, i): (NO_OFFSET, -1, NETWORK) for t, places in topics.items() for i in places}
-            continue
-        for topic in answer.topics:
-            for part in topic.partitions:
-                place = TopicPartition(topic.name, part.partition_index)
-                found[place] = (part.offset, part.leader_epoch, part.error_code)
+            found |= dict.fromkeys(places, _unknown(codes.NETWORK_EXCEPTION))
     return found
 
 
-def _request(connection: Connection, topics: Mapping[str, Mapping[int, int]]) -> Any:
-    version = connection.version(LIST_OFFSETS_API, lowest=4, highest=6)
-    topic_type = ListOffsetsRequest.ListOffsetsTopic
-    entry = topic_type.ListOffsetsPartition
-    return ListOffsetsRequest(
-        version=version,
-        replica_id=-1,
-        isolation_level=0,
-        topics=[
-            topic_type(
-                version=version,
-                name=name,
-                partitions=[
-                    entry(version=version, partition_index=index, current_leader_epoch=-1, timestamp=at)
-                    for index, at in places.items()
-                ],
-            )
-            for name, places in topics.items()
-        ],
-    )
+def _unknown(error: int) -> Listed:
+    return Listed(NO_OFFSET, -1, error=error)

@@ -9,10 +9,17 @@ from kafka.protocol.admin import DescribeProducersRequest, DescribeTransactionsR
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
-from sparkmirror.clusters.client import ClusterClient, by_topic, require_leader
+from sparkmirror.clusters.client import ClusterClient, by_topic
 from sparkmirror.clusters.connection import Connection
 from sparkmirror.errors import BrokerRefused, FlowOwnedByAnother
 from sparkmirror.model import TopicPartition
+from sparkmirror.wire.error_codes import (
+    CONCURRENT_TRANSACTIONS,
+    INVALID_PRODUCER_EPOCH,
+    OPERATION_NOT_ATTEMPTED,
+    PRODUCER_FENCED,
+    TOPIC_AUTHORIZATION_FAILED,
+)
 
 __all__ = [
     "describe_flow_request",
@@ -28,8 +35,7 @@ __all__ = [
 # An open transaction of ours exists only between AddPartitions and EndTxn of a fence.
 TRANSACTION_TIMEOUT_MS = 60_000
 FENCE_PARTITIONS_MAX = 1000
-FENCED = (47, 90)
-NO_RIGHT_ON_TOPIC, NOT_ATTEMPTED = 29, 55
+FENCED = (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)
 
 
 def raise_producer_epoch(client: ClusterClient, transactional_id: str, held: tuple[int, int] | None) -> tuple[int, int]:
@@ -128,9 +134,9 @@ def _fence_some(
             try:
                 _check(client, code, f"fence of {place}", _needed(code, place, transactional_id))
             except BrokerRefused as error:
-                if code == NO_RIGHT_ON_TOPIC:
+                if code == TOPIC_AUTHORIZATION_FAILED:
                     refused[place] = error
-                elif code != NOT_ATTEMPTED or NO_RIGHT_ON_TOPIC not in codes.values():
+                elif code != OPERATION_NOT_ATTEMPTED or TOPIC_AUTHORIZATION_FAILED not in codes.values():
                     raise
         return refused
 
@@ -159,7 +165,7 @@ def _fence_some(
 
 
 def _needed(code: int, place: TopicPartition, transactional_id: str) -> str:
-    is_of_topic = code == NO_RIGHT_ON_TOPIC
+    is_of_topic = code == TOPIC_AUTHORIZATION_FAILED
     return f"Write on topic {place.topic}" if is_of_topic else f"Write on transactional id {transactional_id}"
 
 
@@ -175,20 +181,16 @@ def _see_fence(client: ClusterClient, producer: tuple[int, int], targets: list[T
     for partition in targets:
         epoch = shown.get(partition, {}).get(producer[0], (-1, -1))[0]
         if epoch < producer[1]:
-            client.check(51, f"fence marker on {partition}")
+            client.check(CONCURRENT_TRANSACTIONS, f"fence marker on {partition}")
 
 
 def describe_producers(
     client: ClusterClient, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, dict[int, tuple[int, int]]]:
     """Per partition: producer id → (epoch, last sequence), as its leader remembers them."""
-    grouped: dict[int, list[TopicPartition]] = {}
-    view = client.view({p.topic for p in partitions})
-    for partition in partitions:
-        grouped.setdefault(require_leader(client, view, partition).node, []).append(partition)
     found: dict[TopicPartition, dict[int, tuple[int, int]]] = {}
     topic_type = DescribeProducersRequest.TopicRequest
-    for node, group in grouped.items():
+    for node, group in client.leaders.look_up(partitions).items():
         topics = by_topic(group)
         answer = client.ask_node(
             node,

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection
 from typing import Any
 
 from kafka.protocol.admin import DeleteTopicsRequest
 from kafka.protocol.consumer import OffsetDeleteRequest
 
+from sparkmirror.clusters import clock
 from sparkmirror.clusters.client import ClusterClient, by_topic
 from sparkmirror.clusters.connection import Connection
 from sparkmirror.clusters.metadata import METADATA_API, METADATA_VERSIONS, metadata_request, read_metadata
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.model import TopicPartition
+from sparkmirror.wire.error_codes import GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION
 
 __all__ = ["delete_group_offsets", "delete_topics"]
 
 DELETE_TOPICS_API, OFFSET_DELETE_API = 20, 47
-UNKNOWN_TOPIC = 3
-GROUP_ID_NOT_FOUND = 69
 TIMEOUT_MS = 30_000
 # A broker shows a deleted topic until it has heard of it; a name that is still shown cannot be created again.
 GONE_S = 60.0
@@ -38,7 +37,7 @@ def delete_topics(client: ClusterClient, names: Collection[str]) -> None:
 
     def ask() -> None:
         for result in client.ask_any(build).responses:
-            if result.error_code != UNKNOWN_TOPIC:
+            if result.error_code != UNKNOWN_TOPIC_OR_PARTITION:
                 client.check(result.error_code, f"deletion of {result.name}", f"Delete on topic {result.name}")
 
     client.retry(ask)
@@ -46,12 +45,12 @@ def delete_topics(client: ClusterClient, names: Collection[str]) -> None:
 
 
 def _await_gone(client: ClusterClient, names: set[str]) -> None:
-    deadline = time.monotonic() + GONE_S
+    deadline = clock.now() + GONE_S
     while shown := _shown(client, names):
-        if time.monotonic() > deadline:
+        if clock.now() > deadline:
             node, name = shown
             raise ClusterUnreachable(f"cluster {client.alias}: broker {node} still shows {name}, deleted {GONE_S:g} s ago")
-        time.sleep(PAUSE_S)
+        clock.pause(PAUSE_S)
 
 
 def _shown(client: ClusterClient, names: set[str]) -> tuple[int, str] | None:
@@ -61,7 +60,7 @@ def _shown(client: ClusterClient, names: set[str]) -> tuple[int, str] | None:
         answer = client.ask_node(
             node, lambda c: metadata_request(None, c.version(METADATA_API, lowest=low, highest=high))
         )
-        found = {topic.name for topic in read_metadata(answer).topics.values() if topic.error != UNKNOWN_TOPIC}
+        found = {topic.name for topic in read_metadata(answer).topics.values() if topic.error != UNKNOWN_TOPIC_OR_PARTITION}
         if names & found:
             return node, min(names & found)
     return None

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from sparkmirror.clusters.error_codes import name_of
+from sparkmirror.wire import error_codes as codes
 
 __all__ = ["is_right_missing", "refusal"]
 
-# TOPIC_, GROUP_, CLUSTER_ and TRANSACTIONAL_ID_AUTHORIZATION_FAILED. A right may come back at any time.
-NO_RIGHTS = frozenset({29, 30, 31, 53})
+# What an authorizer's no looks like, whatever it was about. A right may come back at any time.
+AUTHORIZATION_FAILED = frozenset(
+    {
+        codes.TOPIC_AUTHORIZATION_FAILED,
+        codes.GROUP_AUTHORIZATION_FAILED,
+        codes.CLUSTER_AUTHORIZATION_FAILED,
+        codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
 
 
 def is_right_missing(code: int) -> bool:
     """Whether the broker's authorizer said no."""
-    return code in NO_RIGHTS
+    return code in AUTHORIZATION_FAILED
 
 
 def refusal(code: int, who: str, needs: str) -> str:

@@ -5,7 +5,6 @@ Only questions. Where a broker does not know the question, the answer is None: t
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +16,12 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.admin.acl import ACLOperation
 from kafka.protocol.broker_version_data import infer_broker_version_from_api_versions
-from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
+from sparkmirror.clusters import clock
 from sparkmirror.clusters.client import ClusterClient
-from sparkmirror.clusters.connection import Connection
+from sparkmirror.clusters.connection import Connection, missing_apis
+from sparkmirror.clusters.offsets import NEWEST, ask_offsets
 from sparkmirror.errors import BrokerTooOld
 from sparkmirror.model import TopicPartition
 
@@ -36,9 +36,8 @@ __all__ = [
     "topic_details",
 ]
 
-METADATA_API, LIST_OFFSETS_API, DESCRIBE_CONFIGS_API, DESCRIBE_QUORUM_API, DESCRIBE_CLUSTER_API = 3, 2, 32, 55, 60
-METADATA_WITH_IDS = 10  # Kafka 2.8
-MAX_TIMESTAMP, NO_TIMESTAMP = -3, -1
+METADATA_API, DESCRIBE_CONFIGS_API, DESCRIBE_QUORUM_API, DESCRIBE_CLUSTER_API = 3, 32, 55, 60
+NO_TIMESTAMP = -1
 BROKER_RESOURCE = 4
 METADATA_LOG = "__cluster_metadata"
 
@@ -69,8 +68,7 @@ def broker_releases(client: ClusterClient) -> dict[int, BrokerRelease]:
             versions: dict[int, tuple[int, int]] = {}
             client.ask_node(node, lambda c, kept=versions: _greeting(c, kept))  # type: ignore[misc]
             release = ".".join(map(str, infer_broker_version_from_api_versions(versions) or ("unknown",)))
-            has_ids = versions.get(METADATA_API, (0, -1))[1] >= METADATA_WITH_IDS
-            found[node] = BrokerRelease(release, "" if has_ids else "topic ids")
+            found[node] = BrokerRelease(release, missing_apis(versions))
 
     client.retry(look)
     return found
@@ -99,9 +97,9 @@ def controller_skew_ms(client: ClusterClient) -> int | None:
     def ask() -> int | None:
         client.view(())  # so that the connection is there, and its making is not measured
         try:
-            began = time.time()
+            began = clock.wall_s()
             answer = client.ask_any(build)
-            ended = time.time()
+            ended = clock.wall_s()
         except BrokerTooOld:
             return None
         client.check(answer.error_code, "time of the controllers", "Describe on the cluster")
@@ -194,30 +192,13 @@ def newest_times(client: ClusterClient, partitions: Collection[TopicPartition]) 
             leader = view.leader(partition)
             if leader is None:
                 continue
-            answer = client.ask_node(leader.node, lambda c, place=partition: _newest(c, place))  # type: ignore[misc]
-            part = answer.topics[0].partitions[0]
-            client.check(part.error_code, f"newest time of {partition}", f"Describe on topic {partition.topic}")
-            if part.timestamp != NO_TIMESTAMP:
-                found[partition] = part.timestamp
+            listed = ask_offsets(client, leader.node, {partition: NEWEST})[partition]
+            client.check(listed.error, f"newest time of {partition}", f"Describe on topic {partition.topic}")
+            if listed.timestamp != NO_TIMESTAMP:
+                found[partition] = listed.timestamp
 
     try:
         client.retry(look)
     except BrokerTooOld:
         return {}
     return found
-
-
-def _newest(connection: Connection, partition: TopicPartition) -> Any:
-    version = connection.version(LIST_OFFSETS_API, lowest=7, highest=7)
-    topic_type = ListOffsetsRequest.ListOffsetsTopic
-    wanted = topic_type.ListOffsetsPartition(
-        version=version, partition_index=partition.partition, current_leader_epoch=-1, timestamp=MAX_TIMESTAMP
-    )
-    return ListOffsetsRequest(
-        version=version,
-        replica_id=-1,
-        isolation_level=0,
-        topics=[topic_type(version=version, name=partition.topic, partitions=[wanted])],
-    )
-
-

@@ -15,11 +15,12 @@ import re
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote_plus, urlencode, urlsplit
+
+from sparkmirror.clusters import clock
 
 __all__ = ["TokenRefused", "TokenRequest", "forget_token", "is_loopback", "token_for"]
 
@@ -93,15 +94,15 @@ class _TokenSource:
     def token(self) -> str:
         """The kept token, or a new one when its time is nearly over."""
         with self._lock:
-            if time.monotonic() < self._renew_at:
+            if clock.now() < self._renew_at:
                 return self._token
             try:
                 self._renew()
             except TokenRefused:
-                if time.monotonic() >= self._ends_at:
+                if clock.now() >= self._ends_at:
                     raise
                 # Not at every login: a server that does not answer would hold up each of them.
-                self._renew_at = min(time.monotonic() + RENEWAL_PAUSE_S, self._ends_at)
+                self._renew_at = min(clock.now() + RENEWAL_PAUSE_S, self._ends_at)
             return self._token
 
     def forget(self, token: str) -> None:
@@ -111,7 +112,7 @@ class _TokenSource:
                 self._renew_at = self._ends_at = 0.0
 
     def _renew(self) -> None:
-        asked = time.monotonic()
+        asked = clock.now()
         answer = _ask(self._request)
         token = answer.get("access_token") or answer.get("id_token")
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
@@ -231,6 +232,6 @@ def _claimed_life_s(token: str) -> float | None:
         return None
     try:
         claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-        return float(claims["exp"]) - time.time()
+        return float(claims["exp"]) - clock.wall_s()
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

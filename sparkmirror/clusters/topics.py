@@ -17,6 +17,7 @@ from sparkmirror.clusters.client import ClusterClient
 from sparkmirror.clusters.connection import Connection
 from sparkmirror.clusters.rights import refusal
 from sparkmirror.model import ConfigEntry
+from sparkmirror.wire.error_codes import NOT_CONTROLLER, TOPIC_ALREADY_EXISTS
 
 __all__ = [
     "NewTopic",
@@ -33,7 +34,6 @@ ALTER_CONFIGS_API = 44
 SET, DELETE = 0, 1
 TOPIC_RESOURCE = 2
 TIMEOUT_MS = 30_000
-TOPIC_EXISTS = 36
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +97,9 @@ def _results(client: ClusterClient, build: Any, field: str, operation: str) -> d
         found: dict[str, str | None] = {}
         for result in getattr(answer, field):
             code = result.error_code
-            if code == 41:
+            if code == NOT_CONTROLLER:
                 client.check(code, "controller")
-            is_done = code in (0, TOPIC_EXISTS)
+            is_done = code in (0, TOPIC_ALREADY_EXISTS)
             told = refusal(code, client.who, f"{operation} on topic {result.name}")
             found[result.name] = None if is_done else f"{told}: {result.error_message or ''}".rstrip(": ")
         return found

@@ -8,10 +8,10 @@ from sparkmirror.clusters import ClusterClient, alter_topic_configs, describe_to
 from sparkmirror.config import FlowSettings
 from sparkmirror.pipeline import FlowStatus
 from sparkmirror.topology import ConfigRules, config_changes
+from sparkmirror.wire.error_codes import INVALID_CONFIG
 
 __all__ = ["ConfigSync"]
 
-INVALID_CONFIG = 40
 NAMED_MAX = 3
 
 

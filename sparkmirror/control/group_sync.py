@@ -39,14 +39,23 @@ from sparkmirror.pipeline import CheckpointKey, FlowLedger, FlowPlace, FlowStatu
 from sparkmirror.state import CheckpointTable, FollowedTopic, SyncTable, read_settled
 from sparkmirror.topology import group_filter, lag_group, policy_for, topic_filter
 from sparkmirror.wire import encode_checkpoint
+from sparkmirror.wire.error_codes import (
+    GROUP_AUTHORIZATION_FAILED,
+    ILLEGAL_GENERATION,
+    REBALANCE_IN_PROGRESS,
+    STALE_MEMBER_EPOCH,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_MEMBER_ID,
+)
 
 __all__ = ["GroupSync"]
 
 SHARE_GROUP = "share"  # these read without committing offsets
 NAMED_MAX = 3  # of positions that one sentence names
 # What a coordinator answers to a commit without a member while the group has members.
-HAS_MEMBERS = frozenset({22, 25, 27, 113})
-NO_RIGHT_ON_TOPIC, NO_RIGHT_ON_GROUP = 29, 30
+HAS_MEMBERS = frozenset(
+    {ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, STALE_MEMBER_EPOCH}
+)
 RECREATED = ("SOURCE_TOPIC_RECREATED", "TARGET_TOPIC_RECREATED")
 
 
@@ -134,7 +143,7 @@ class GroupSync:
         ]
         # A group that we may not describe any more is not listed either: it must not be missed in silence.
         gone = committed_offsets(self._source, set(self._listed) - set(listed))
-        self._listed = listed + [group for group, found in gone.items() if found.error == NO_RIGHT_ON_GROUP]
+        self._listed = listed + [group for group, found in gone.items() if found.error == GROUP_AUTHORIZATION_FAILED]
 
     def _read_syncs(self) -> None:
         """Offset syncs, MM2's and ours; a tombstone or a foreign record is passed over, not stumbled on (L24, L25)."""
@@ -255,7 +264,7 @@ class GroupSync:
         if not refused:
             return []
         place, code = min(refused.items(), key=lambda item: str(item[0]))
-        needs = f"Read on topic {place.topic}" if code == NO_RIGHT_ON_TOPIC else f"Read on group {group}"
+        needs = f"Read on topic {place.topic}" if code == TOPIC_AUTHORIZATION_FAILED else f"Read on group {group}"
         told = refusal(code, self._target.who, needs)
         return [f"group {group} on {self._target.alias}: commit for {place} refused: {told}"]
 

@@ -11,14 +11,23 @@ from sparkmirror.clusters import ClusterClient, Committed, commit_offsets, refus
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline import FlowStatus
 from sparkmirror.topology import lag_group
+from sparkmirror.wire.error_codes import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    GROUP_AUTHORIZATION_FAILED,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 
 __all__ = ["LagGroup"]
 
 # Offsets of a group without members expire (7 days by default): all are committed again long before.
 AGAIN_S = 3600.0
-NO_RIGHTS = frozenset({29, 30, 31})
-NO_RIGHT_ON_TOPIC = 29
-GONE = frozenset({3, 100})
+# A source that may only be read refuses a commit with these.
+COMMIT_FORBIDDEN = frozenset(
+    {TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED}
+)
+GONE = frozenset({UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID})
 
 
 class LagGroup:
@@ -45,13 +54,13 @@ class LagGroup:
         codes = commit_offsets(self._source, self._group, {p: Committed(offset, "") for p, offset in moved.items()})
         self._committed |= {p: moved[p] for p, code in codes.items() if not code}
         failed = {p: code for p, code in codes.items() if code and code not in GONE}
-        if NO_RIGHTS & set(failed.values()):
+        if COMMIT_FORBIDDEN & set(failed.values()):
             # Many sources may only be read, and the mirror's lag is in its own output too. A right that was there once is
             # missed, though.
             self._is_off = not self._committed
         if failed and not self._is_off:
             place, code = next(iter(failed.items()))
-            needs = f"Read on topic {place.topic}" if code == NO_RIGHT_ON_TOPIC else f"Read on group {self._group}"
+            needs = f"Read on topic {place.topic}" if code == TOPIC_AUTHORIZATION_FAILED else f"Read on group {self._group}"
             told = refusal(code, self._source.who, needs)
             return [f"group {self._group} on {self._source.alias}: commit for {place} refused: {told}"]
         return []

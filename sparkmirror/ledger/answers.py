@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from sparkmirror.wire import error_codes as codes
+
 __all__ = ["Expect", "expectation"]
 
 
@@ -16,19 +18,19 @@ class Expect(Enum):
     FENCED = "another owner, or the broker forgot us"
 
 
-_SPLIT = {10, 18}  # MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE
+_SPLIT = {codes.MESSAGE_TOO_LARGE, codes.RECORD_LIST_TOO_LARGE}
 _REFUSED = {
-    2,  # CORRUPT_MESSAGE
-    17,  # INVALID_TOPIC
-    29,  # TOPIC_AUTHORIZATION_FAILED
-    31,  # CLUSTER_AUTHORIZATION_FAILED
-    32,  # INVALID_TIMESTAMP
-    44,  # POLICY_VIOLATION
-    53,  # TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    76,  # UNSUPPORTED_COMPRESSION_TYPE
-    87,  # INVALID_RECORD
+    codes.CORRUPT_MESSAGE,
+    codes.INVALID_TOPIC_EXCEPTION,
+    codes.TOPIC_AUTHORIZATION_FAILED,
+    codes.CLUSTER_AUTHORIZATION_FAILED,
+    codes.INVALID_TIMESTAMP,
+    codes.POLICY_VIOLATION,
+    codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    codes.UNSUPPORTED_COMPRESSION_TYPE,
+    codes.INVALID_RECORD,
 }
-_FENCED = {47, 59, 90}  # INVALID_PRODUCER_EPOCH, UNKNOWN_PRODUCER_ID, PRODUCER_FENCED
+_FENCED = {codes.INVALID_PRODUCER_EPOCH, codes.UNKNOWN_PRODUCER_ID, codes.PRODUCER_FENCED}
 
 
 def expectation(error: int) -> Expect:

@@ -22,12 +22,12 @@ from itertools import takewhile
 from sparkmirror.ledger.answers import Expect, expectation
 from sparkmirror.ledger.records import SEQUENCE_MODULUS, Open, Position, Receipt
 from sparkmirror.ledger.runs import Run
+from sparkmirror.wire.error_codes import OUT_OF_ORDER_SEQUENCE_NUMBER
 
 __all__ = ["Doubt", "PartitionCopy", "Phase", "Sent", "extend_runs"]
 
 # One receipt holds at most this many runs, each of them some 10 bytes: the newest block is written anew every second.
 RUNS_PER_BLOCK = 250
-OUT_OF_ORDER_SEQUENCE = 45
 # After this long without sending, the broker may have forgotten us: the next batch goes alone (L2 iv).
 IDLE_REARM_S = 60.0
 # Unreceipted data is bounded, so that a dead ledger cannot make an endless tail to be read by the successor (O15).
@@ -184,7 +184,7 @@ class PartitionCopy:
         """What the code says; and the same lone batch out of sequence again, where the log ends: the broker's state is not
         the log's (R2: a zombie re-created it after it was forgotten). Only a fence mends that, not another try.
         """
-        if error != OUT_OF_ORDER_SEQUENCE or self.armed or self.doubt is not None:
+        if error != OUT_OF_ORDER_SEQUENCE_NUMBER or self.armed or self.doubt is not None:
             return expectation(error)
         is_again, self._out_of_order_at = self._out_of_order_at == self.proven, self.proven
         return Expect.FENCED if is_again else Expect.RESUME

@@ -14,6 +14,7 @@ from sparkmirror.clusters import ClusterClient, is_retriable, is_right_missing
 from sparkmirror.config import FlowSettings
 from sparkmirror.errors import (
     BrokerRefused,
+    BrokerTooOld,
     ClusterError,
     ClusterUnreachable,
     ConnectionLost,
@@ -236,6 +237,8 @@ class Conductor:
             self._run_due()
             if self.status.state == "waiting" and not self._silent:
                 self.status.state, self.status.reason = "running", ""
+        except BrokerTooOld:
+            raise  # waiting does not mend it
         except ClusterError as error:
             self.status.state, self.status.reason = "waiting", error.message
             time.sleep(WAIT_S)
@@ -441,6 +444,5 @@ class Conductor:
                 self._recorder.take(receipt)
         self._recorder.flush()
         context.sign(released=True)
-        context.ledger.close()
         self.status.is_given_back = True
         self.status.state = "stopped"

@@ -7,6 +7,8 @@ from collections.abc import Generator
 from typing import Any
 
 from sparkmirror.clusters import (
+    CLIENT_REPLICA,
+    DEBUG_REPLICA,
     EARLIEST,
     FETCH_API,
     FETCH_BY_NAME,
@@ -18,6 +20,7 @@ from sparkmirror.clusters import (
     is_retriable,
     list_offsets_request,
     parse_fetch,
+    read_offsets,
     refusal,
 )
 from sparkmirror.errors import BrokerRefused, ClusterUnreachable, ConnectionLost
@@ -26,12 +29,12 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.loop import Ask, Exchange, Procedure, Sleep
 from sparkmirror.pipeline.side import ClusterSide
 from sparkmirror.wire import read_batches
+from sparkmirror.wire.error_codes import OFFSET_OUT_OF_RANGE
 
 __all__ = ["FindingOut", "read_ends"]
 
 READ_BYTES = 4 << 20
 RETRY_S = 0.1
-DEBUG_REPLICA, CLIENT_REPLICA = -2, -1
 
 
 class FindingOut:
@@ -97,16 +100,14 @@ class FindingOut:
 def read_ends(side: ClusterSide, partition: TopicPartition) -> Procedure:
     """`Ends` of a partition, all from one leader on one connection."""
     lane = yield from side.lane(partition, "control")
-    topics = {partition.topic: [partition.partition]}
     found = []
     for timestamp, replica in ((LATEST, DEBUG_REPLICA), (LATEST, CLIENT_REPLICA), (EARLIEST, CLIENT_REPLICA)):
-        request = list_offsets_request(lane.connection, topics, timestamp=timestamp, replica=replica)
-        answer = yield Ask(lane, request)
-        part = answer.topics[0].partitions[0]
-        _check(side, part.error_code, f"offsets of {partition}", f"Describe on topic {partition.topic}")
-        found.append((part.offset, part.leader_epoch))
-    (log_end, leader_epoch), (high_watermark, _), (log_start, _) = found
-    return Ends(high_watermark, log_end, leader_epoch, log_start)
+        answer = yield Ask(lane, list_offsets_request(lane.connection, {partition: timestamp}, replica=replica))
+        listed = read_offsets(answer)[partition]
+        _check(side, listed.error, f"offsets of {partition}", f"Describe on topic {partition.topic}")
+        found.append(listed)
+    log_end, high_watermark, log_start = found
+    return Ends(high_watermark.offset, log_end.offset, log_end.leader_epoch, log_start.offset)
 
 
 def _fetch(side: ClusterSide, partition: TopicPartition, offset: int, isolation: int) -> Procedure:
@@ -119,7 +120,7 @@ def _fetch(side: ClusterSide, partition: TopicPartition, offset: int, isolation:
         part: FetchedPartition = parse_fetch(frame, at, by_id=False).partitions[0]
     except (ValueError, IndexError, struct.error) as error:
         raise ConnectionLost(f"{side.alias}: unreadable fetch answer: {error}") from error
-    if part.error == 1:  # beyond what the log holds: the caller sees it by the log start
+    if part.error == OFFSET_OUT_OF_RANGE:  # beyond what the log holds: the caller sees it by the log start
         ends = yield from read_ends(side, partition)
         part.log_start, part.start, part.end = ends.log_start, 0, 0
     else:

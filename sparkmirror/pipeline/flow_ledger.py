@@ -19,6 +19,7 @@ from sparkmirror.ledger import LedgerRecord, LedgerView, encode
 from sparkmirror.model import TopicPartition
 from sparkmirror.state import ForeignRecord, ForeignRecords, LedgerTable
 from sparkmirror.wire import Record
+from sparkmirror.wire.error_codes import UNKNOWN_SERVER_ERROR
 
 __all__ = ["FlowLedger", "ensure_compacted_topic", "require_compacted"]
 
@@ -35,7 +36,7 @@ def ensure_compacted_topic(client: ClusterClient, topic: str, partitions: int, r
         if refused is not None:
             raise BrokerRefused(
                 f"cluster {client.alias}: internal topic {topic} cannot be created: {refused}",
-                error_code=-1,
+                error_code=UNKNOWN_SERVER_ERROR,
                 hint="create it by hand with cleanup.policy=compact, or set its replication factor key",
             )
     else:
@@ -51,7 +52,7 @@ def require_compacted(client: ClusterClient, *topics: str) -> None:
             raise BrokerRefused(
                 f"cluster {client.alias}: internal topic {topic} has cleanup.policy={policy}, so that its records may be "
                 f"deleted; only {COMPACT} keeps them",
-                error_code=-1,
+                error_code=UNKNOWN_SERVER_ERROR,
                 hint=f"kafka-configs.sh --alter --topic {topic} --add-config cleanup.policy={COMPACT}",
             )
 
@@ -112,7 +113,3 @@ class FlowLedger:
         """Writes tombstones, acked."""
         if tombstones:
             append_records(self._client, self._partition, list(tombstones), int(time.time() * 1000))
-
-    def close(self) -> None:
-        """Ends the follower's connection."""
-        self._reader.close()

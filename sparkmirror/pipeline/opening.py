@@ -33,6 +33,7 @@ from sparkmirror.pipeline.finding import FindingOut, read_ends
 from sparkmirror.pipeline.loop import Ask, Procedure, Sleep
 from sparkmirror.pipeline.relay import FETCH_RETRY_S, PartitionRelay
 from sparkmirror.pipeline.target_topics import TargetTopics
+from sparkmirror.wire import error_codes as codes
 
 if TYPE_CHECKING:
     from sparkmirror.pipeline.slot import Slot
@@ -42,10 +43,9 @@ __all__ = ["Opening"]
 RETRY_S = 0.1
 # Rights are given back by hand: so often it is tried whether that has happened.
 RIGHTS_RETRY_S = 2.0
-UNKNOWN_TOPIC = (3, 100, 103)
-OFFSET_OUT_OF_RANGE = 1
-TRANSACTIONAL_ID_NOT_FOUND = 105
-NOT_ENOUGH, TOO_FEW_REPLICAS = (19, 20), "NOT_ENOUGH_REPLICAS"
+UNKNOWN_TOPIC = (codes.UNKNOWN_TOPIC_OR_PARTITION, codes.UNKNOWN_TOPIC_ID, codes.INCONSISTENT_TOPIC_ID)
+NOT_ENOUGH = (codes.NOT_ENOUGH_REPLICAS, codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+TOO_FEW_REPLICAS = "NOT_ENOUGH_REPLICAS"
 
 
 class Opening:
@@ -110,7 +110,7 @@ class Opening:
         lane = yield from slot.target.node_lane(answer.node_id, "control")
         answer = yield Ask(lane, describe_flow_request(name))
         error, _, epoch = flow_producer(answer)
-        if error == TRANSACTIONAL_ID_NOT_FOUND:
+        if error == codes.TRANSACTIONAL_ID_NOT_FOUND:
             return slot.epoch  # forgotten for age: nobody took it since, and whoever does waits for our lease (F51)
         return epoch if error == 0 else None
 
@@ -350,7 +350,7 @@ class Opening:
             relay.trouble_since = slot.loop.now
         told = refusal(part.error, slot.source.who, f"Read on topic {relay.source.topic}") if part.error else "it diverged"
         relay.trouble = f"source {slot.source.alias}: fetch of {relay.source}: {told}"
-        if part.diverging or part.error == OFFSET_OUT_OF_RANGE or part.error in UNKNOWN_TOPIC:
+        if part.diverging or part.error == codes.OFFSET_OUT_OF_RANGE or part.error in UNKNOWN_TOPIC:
             if relay not in self._checking:
                 self._checking.add(relay)
                 slot.loop.spawn(self._check_again(relay))

@@ -178,7 +178,6 @@ class Repositioning:
         if context.ownership is not None:
             with suppress(ClusterError):  # then a run finds it unreleased by a process that is gone
                 context.sign(released=True)
-        context.ledger.close()
         for client in self.clients:
             client.close()
 

@@ -10,15 +10,15 @@ from sparkmirror.clusters import (
     METADATA_VERSIONS,
     Address,
     ClusterView,
+    ConnectionPool,
     Lane,
     Leader,
-    connect,
     metadata_request,
     principal_of,
     read_metadata,
 )
 from sparkmirror.config import ClusterSettings
-from sparkmirror.errors import BrokerRefused, ClusterError, ClusterUnreachable, ConnectionLost
+from sparkmirror.errors import ClusterError, ClusterUnreachable
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.loop import Ask, Dial, Loop, Procedure, Sleep
 
@@ -43,8 +43,7 @@ class ClusterSide:
         self.view: ClusterView | None = None
         self.trouble = ""  # why the cluster cannot be reached now; empty while it can
         self._loop = loop
-        self._settings = settings
-        self._bootstrap = [Address(host, port) for host, port in settings.bootstrap_servers]
+        self._pool = ConnectionPool(settings, connect_timeout_s=CONNECT_TIMEOUT_S)  # dials; the lanes are the loop's
         self._lanes: dict[tuple[Address, str], Lane] = {}
         self._opening: set[tuple[Address, str]] = set()
         self._failures: dict[tuple[Address, str], tuple[int, float]] = {}
@@ -89,6 +88,7 @@ class ClusterSide:
             version = lane.connection.version(METADATA_API, lowest=low, highest=high)
             answer = yield Ask(lane, metadata_request(sorted(self._topics), version))
             self.view = read_metadata(answer)
+            self._pool.learn(self.view)
             self.trouble = ""
         except ClusterError as error:
             self.trouble = error.message
@@ -122,16 +122,12 @@ class ClusterSide:
 
     def _open(self, key: tuple[Address, str]) -> Procedure:
         try:
-            lane = yield Dial(
-                lambda: connect(
-                    key[0], alias=self.alias, security=self._settings.security, timeout_s=CONNECT_TIMEOUT_S
-                )
-            )
+            lane = yield Dial(lambda: self._pool.dial(key[0]))
             lane.silence_s = SILENCE_S.get(key[1], lane.silence_s)
             self._lanes[key] = lane
             self._failures.pop(key, None)
             self.trouble = ""
-        except (ClusterUnreachable, ConnectionLost, BrokerRefused) as error:
+        except ClusterError as error:
             count = self._failures.get(key, (0, 0.0))[0] + 1
             pause = min(BACKOFF_FIRST_S * 2**count, BACKOFF_MAX_S)
             self._failures[key] = (count, self._loop.now + pause)
@@ -172,23 +168,17 @@ class ClusterSide:
 
     def any_lane(self, purpose: str) -> Procedure:
         """A lane to any broker that answers; raises when none does."""
-        known = list(self.view.brokers.values()) if self.view is not None else []
         failures = []
         now = self._loop.now
-        addresses = dict.fromkeys([*known, *self._bootstrap])
-        for address in sorted(addresses, key=lambda a: self._distrusted.get(a, 0.0) > now):
+        for address in sorted(self._pool.addresses, key=lambda a: self._distrusted.get(a, 0.0) > now):
             key = (address, purpose)
-            lane = self._lanes.get(key)
-            if lane is not None and self._loop.is_open(lane):
-                return lane
             while key in self._opening:
                 yield Sleep(POLL_S)
             lane = self._lanes.get(key)
-            if lane is not None and self._loop.is_open(lane):
-                return lane
-            self._opening.add(key)
-            yield from self._open(key)
-            lane = self._lanes.get(key)
+            if lane is None or not self._loop.is_open(lane):
+                self._opening.add(key)
+                yield from self._open(key)
+                lane = self._lanes.get(key)
             if lane is not None and self._loop.is_open(lane):
                 return lane
             failures.append(self.trouble)

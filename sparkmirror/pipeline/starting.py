@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from sparkmirror.clusters import EARLIEST, LATEST, list_offsets
+from sparkmirror.clusters import DEBUG_REPLICA, EARLIEST, LATEST, list_offsets
 from sparkmirror.config.parsing import parse_reset
 from sparkmirror.errors import NoStartingPoint
 from sparkmirror.ledger import Position, Ready
@@ -16,7 +16,6 @@ from sparkmirror.state import PositionTable, SyncTable, read_settled
 
 __all__ = ["StartingPoints"]
 
-DEBUG_REPLICA = -2
 
 
 class StartingPoints:

@@ -15,16 +15,16 @@ from typing import Literal
 from sparkmirror.clusters import ClusterClient, ClusterView, GroupOffsets, ListedGroup, committed_offsets, list_groups
 from sparkmirror.clusters.client import PATIENCE, Patience
 from sparkmirror.clusters.probing import PartitionEnds, is_allowed_to_list_all, probe_ends
+from sparkmirror.clusters.rights import is_right_missing
 from sparkmirror.config import FlowSettings
 from sparkmirror.model import Side, TopicPartition
 from sparkmirror.state.internal_topics import CheckpointTable, LedgerTable, PositionTable, SyncTable
 from sparkmirror.state.parts import Part, Unknown
-from sparkmirror.state.reading import NO_RIGHTS, ClusterReader
+from sparkmirror.state.reading import ClusterReader
 from sparkmirror.topology import ReplicationPolicy, ledger_topic, offset_syncs_topic, policy_for
+from sparkmirror.wire.error_codes import GROUP_AUTHORIZATION_FAILED
 
 __all__ = ["CopyPosition", "FlowState", "copy_position", "has_topic", "mapped_partition"]
-
-GROUP_AUTHORIZATION_FAILED = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class FlowState:
         self.flow = flow
         self.policy: ReplicationPolicy = policy_for(flow)
         clients: dict[Side, ClusterClient] = {
-            "source": ClusterClient(flow.source, patience),
-            "target": ClusterClient(flow.target, patience),
+            "source": ClusterClient(flow.source, patience, any_release=True),
+            "target": ClusterClient(flow.target, patience, any_release=True),
         }
         self.reader = ClusterReader(clients)
         self.clients, self.notes, self.unknown = clients, self.reader.notes, self.reader.unknown
@@ -68,7 +68,7 @@ class FlowState:
         """Ends of partitions, read now; each says for itself if it has none."""
         found = self.reader.ask(Part.ends(side), side, lambda client: probe_ends(client, partitions), {})
         for partition, ends in found.items():
-            if ends.error in NO_RIGHTS:
+            if is_right_missing(ends.error):
                 needs = f"Describe on topic {partition.topic}"
                 self.reader.refuse(side, f"ends of {partition}", ends.error, needs, topic=partition.topic)
         return found

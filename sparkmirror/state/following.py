@@ -16,6 +16,7 @@ from sparkmirror.errors import ClusterError
 from sparkmirror.model import TopicPartition
 from sparkmirror.state.internal_topics import ForeignRecords, Table
 from sparkmirror.wire import read_records
+from sparkmirror.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 
 __all__ = ["DeadlineReached", "FollowedTopic", "read_settled"]
 
@@ -24,7 +25,6 @@ A = TypeVar("A", bound=Table)
 # How long what was read is kept. Compaction removes tombstones a day after they were written (delete.retention.ms), and a
 # reader that was away for longer would never see them.
 KEPT_S_MAX = 3600.0
-UNKNOWN_TOPIC = 3
 NOT_SEEN = -1
 
 
@@ -88,7 +88,7 @@ class FollowedTopic(Generic[A]):
     def _topic_id(self, client: ClusterClient) -> bytes | None:
         topic = self._partition.topic
         found = client.view([topic]).topics.get(topic)
-        if found is None or found.error == UNKNOWN_TOPIC:
+        if found is None or found.error == UNKNOWN_TOPIC_OR_PARTITION:
             if self._missing is not None:
                 raise self._missing(client.alias, topic)
             return None

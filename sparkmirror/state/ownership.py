@@ -42,13 +42,10 @@ def owner_status(client: ClusterClient, topic: str, ledger: LedgerTable) -> Owne
         return OwnerStatus("dead", owner.name)
     place = TopicPartition(topic, 0)
     reader, deadline = LogReader(client, place, ledger.next_offset), time.monotonic() + WATCH_S
-    try:
-        while time.monotonic() < deadline:
-            for record in reader.poll(POLL_MS):
-                ledger.take(place, record)
-            now = ledger.view.owner
-            if now is not None and now != owner:
-                return OwnerStatus("released" if now.released else "alive", now.name)
-    finally:
-        reader.close()
+    while time.monotonic() < deadline:
+        for record in reader.poll(POLL_MS):
+            ledger.take(place, record)
+        now = ledger.view.owner
+        if now is not None and now != owner:
+            return OwnerStatus("released" if now.released else "alive", now.name)
     return OwnerStatus("silent", owner.name)

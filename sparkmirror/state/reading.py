@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from sparkmirror.clusters import ClusterClient, partition_ends, read_range, refusal
+from sparkmirror.clusters.rights import is_right_missing
 from sparkmirror.errors import BrokerRefused, ClusterError, ClusterUnreachable, ConnectionLost, CorruptBatch
 from sparkmirror.model import Side, TopicPartition
 from sparkmirror.state.internal_topics import ForeignRecord, RecordList, Table
 from sparkmirror.state.parts import Unknown
 from sparkmirror.wire import Record, read_records
+from sparkmirror.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 
 __all__ = ["ClusterReader", "Note", "NoteKind", "Notes", "now_ms"]
 
 T = TypeVar("T")
 D = TypeVar("D")
 A = TypeVar("A", bound=Table)
-NO_RIGHTS = frozenset({29, 30, 31, 53, 65})
-UNKNOWN_TOPIC = 3
 NOTES_MAX = 200  # ten thousand groups without rights are not ten thousand notes
 FOREIGN_NOTES_MAX = 20  # per partition of an internal topic; the rest is counted
 A_BROKER = "a broker that answers"
@@ -159,7 +159,7 @@ class ClusterReader:
         # Asked for by name: among all topics, one that we may not see would just not be there.
         client = self.clients[side]
         found = client.view([topic]).topics.get(topic)
-        if found is None or found.error == UNKNOWN_TOPIC:
+        if found is None or found.error == UNKNOWN_TOPIC_OR_PARTITION:
             self.notes.add(Note("missing", client.alias, f"{part}: topic {topic} does not exist on {client.alias}"))
             return None
         if found.error:
@@ -188,7 +188,7 @@ class ClusterReader:
     def refuse(self, side: Side, what: str, code: int, needs: str, *, topic: str = "", group: str = "") -> Note:
         """Notes that a broker refused something, with the right that it takes."""
         client = self.clients[side]
-        right = needs if code in NO_RIGHTS else ""
+        right = needs if is_right_missing(code) else ""
         message = f"cluster {client.alias}: {what}: {refusal(code, client.who, needs)}"
         note = Note("refused", client.alias, message, right, topic, group)
         self.notes.add(note)

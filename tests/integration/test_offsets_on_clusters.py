@@ -36,7 +36,6 @@ from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePattern
 from sparkmirror.clusters import append_records, committed_offsets, read_range, read_to_end
 from sparkmirror.clusters.members import describe_groups
 from sparkmirror.config import load
-from sparkmirror.errors import BrokerRefused
 from sparkmirror.local import LocalCluster, MirrorMaker
 from sparkmirror.local.java import QUICK_START
 from sparkmirror.model import TopicPartition
@@ -472,8 +471,7 @@ def test_a_log_that_is_cut_while_it_is_read_ends_the_reading(target_cluster) -> 
     with client_of(target_cluster) as client:
         batches = partial(read_range, client, place, 0, read_committed=True, is_whole=False)
         assert [batch.base_offset for batch in batches(10)] == [4, 5, 6, 7, 8, 9]
-        with pytest.raises(BrokerRefused, match="cut-positions-0 at offset 10"):
-            list(batches(12))  # as the ends were before it was truncated
+        assert len(list(batches(12))) == 6, "the end was seen before the log was truncated"
 
 
 # --- what may not be seen --------------------------------------------------------------------------------------

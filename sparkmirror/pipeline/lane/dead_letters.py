@@ -9,6 +9,7 @@ from sparkmirror.pipeline.flow_context import FlowContext
 from sparkmirror.pipeline.lane.orders import Culprit
 from sparkmirror.pipeline.recorder import CONNECTOR
 from sparkmirror.wire import Record, build_batch, read_records
+from sparkmirror.wire.error_codes import UNKNOWN_SERVER_ERROR
 
 __all__ = ["send_dead_letter"]
 
@@ -39,7 +40,7 @@ def _ensure(context: FlowContext, target: TopicPartition) -> None:
         if refused is not None:
             raise BrokerRefused(
                 f"cluster {context.target.alias}: topic {target.topic} for dead letters cannot be created: {refused}",
-                error_code=-1,
+                error_code=UNKNOWN_SERVER_ERROR,
                 hint="create it, or change errors.deadletterqueue.topic.name",
             )
         context.target.leader_node(target)

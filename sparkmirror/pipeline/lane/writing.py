@@ -149,8 +149,7 @@ _HANDS: dict[str, Hand] = {}
 
 def _hand(order: LaneOrder) -> Hand:
     if order.name not in _HANDS:
-        for other in list(_HANDS):
-            _HANDS.pop(other).appender.close()
+        _HANDS.clear()
         remove_left_folders()
         _HANDS[order.name] = Hand(order)
     return _HANDS[order.name]

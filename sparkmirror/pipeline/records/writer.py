@@ -68,10 +68,6 @@ class Appending:
             first, _, count = self.receipts.appended.get(place, (base, base, 0))
             self.receipts.appended[place] = first, base + end - start, count + end - start
 
-    def close(self) -> None:
-        """Drops its connections."""
-        self._appender.close()
-
     def _sequence(self, place: TopicPartition) -> int:
         return self._sequences.get(place, 0)
 
@@ -138,15 +134,11 @@ def _chunks(columns: Columns, bytes_max: int) -> Iterator[tuple[Columns, int, in
 
 def _write(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Receipts:
     appending: Appending | None = None
-    try:
-        for batch in batches:
-            if batch.num_rows:
-                appending = appending or Appending(options, client_of(options.cluster))
-                appending.append(batch)
-        return appending.receipts if appending is not None else Receipts()
-    finally:
-        if appending is not None:
-            appending.close()
+    for batch in batches:
+        if batch.num_rows:
+            appending = appending or Appending(options, client_of(options.cluster))
+            appending.append(batch)
+    return appending.receipts if appending is not None else Receipts()
 
 
 class BatchWriter(DataSourceArrowWriter):

@@ -21,6 +21,7 @@ from sparkmirror.tools.inspection.rows import Ends, RowFacts, judge, sort_key
 from sparkmirror.tools.inspection.verdicts import ACTIVE_STATES, StrictLoop, Verdict
 from sparkmirror.tools.proof import Proof, WalkLimits
 from sparkmirror.topology import JavaPattern, group_filter, topic_filter
+from sparkmirror.wire.error_codes import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
 
 __all__ = ["FlowInspection", "FlowStanding", "InspectOptions", "InspectedRow"]
 
@@ -29,8 +30,6 @@ ROWS_WANTED = 4_000  # of a page; a group with more is a page of its own
 # Groups that read topics; those of Connect workers, share groups and others are not the inspector's.
 PROTOCOLS = ("consumer", "")
 ABSENT_STATE = "Dead"  # Kafka's word for a group that does not exist
-UNKNOWN_TOPIC = 3
-NO_RIGHTS = 29
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +194,7 @@ class FlowInspection:
                 continue
             if target is None or not target.is_known:
                 self._note_end("target", row.target, target)
-                if target is None or target.error == NO_RIGHTS:
+                if target is None or target.error == TOPIC_AUTHORIZATION_FAILED:
                     continue  # commits in a topic that we may not see are not shown either: no verdict, not a wrong one
             ends = Ends(target.first, target.end) if target is not None and target.is_known else None
             found.append(replace(row, source_ends=Ends(source.first, source.end), target_ends=ends))
@@ -204,11 +203,11 @@ class FlowInspection:
     def _note_end(self, side: Side, place: TopicPartition, ends: PartitionEnds | None) -> None:
         """A partition of the target that does not exist is a row's own cause; any other end that is missing is a note."""
         alias, error = self.state.clients[side].alias, None if ends is None else ends.error
-        if error == UNKNOWN_TOPIC:
+        if error == UNKNOWN_TOPIC_OR_PARTITION:
             if side == "source":
                 told = f"{place} does not exist on {alias}, though groups have positions in it"
                 self.state.notes.add(Note("missing", alias, told))
-        elif error is not None and error != NO_RIGHTS:  # without rights: noted where it was asked
+        elif error is not None and error != TOPIC_AUTHORIZATION_FAILED:  # without rights: noted where it was asked
             self._unknown.add(place)
             self.state.notes.add(Note("refused", alias, f"ends of {place} on {alias} are not known"))
 

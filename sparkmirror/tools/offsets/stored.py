@@ -17,10 +17,9 @@ from sparkmirror.errors import MoveRefused
 from sparkmirror.model import TopicPartition
 from sparkmirror.state import PositionTable
 from sparkmirror.wire import read_records
+from sparkmirror.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 
 __all__ = ["committed_ends", "present_topics", "read_stored", "require_compacted"]
-
-UNKNOWN_TOPIC = 3
 
 
 def read_stored(client: ClusterClient, topics: Collection[str], *, connector: str, alias: str) -> PositionTable:
@@ -54,7 +53,7 @@ def present_topics(client: ClusterClient, topics: Collection[str]) -> dict[str, 
     def look() -> dict[str, TopicView]:
         found = client.view(topics).topics
         for name, topic in found.items():
-            if topic.error != UNKNOWN_TOPIC:
+            if topic.error != UNKNOWN_TOPIC_OR_PARTITION:
                 client.check(topic.error, f"topic {name}", f"Describe on topic {name}")
         return {name: topic for name, topic in found.items() if not topic.error}
 

@@ -32,12 +32,12 @@ from sparkmirror.tools.offsets.snapshots import SavedCommit, SavedRecord
 from sparkmirror.tools.offsets.stored import present_topics
 from sparkmirror.topology import offset_syncs_topic, policy_for
 from sparkmirror.wire import encode_offset_sync
+from sparkmirror.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 
 __all__ = ["GroupCommit", "TargetPlan", "plan_target", "read_commits", "take_away"]
 
 GROUPS_AT_ONCE = 500
 WITHOUT_MEMBERS = frozenset({"", "Empty", "Dead"})
-UNKNOWN_TOPIC = 3
 CONSUMER_PROTOCOLS = frozenset({"", "consumer"})
 
 
@@ -160,7 +160,7 @@ def take_away(flow: FlowSettings, clients: tuple[ClusterClient, ClusterClient], 
     for group in sorted({commit.group for commit in plan.commits}):
         mine = [commit.partition for commit in plan.commits if commit.group == group]
         for partition, code in delete_group_offsets(target, group, mine).items():
-            if code not in (0, UNKNOWN_TOPIC):
+            if code not in (0, UNKNOWN_TOPIC_OR_PARTITION):
                 raise MoveRefused(f"the offset of group {group} in {partition} cannot be deleted: {name_of(code)}")
     syncs, syncs_topic = _syncs_place(flow, clients)
     on_target = [*plan.topics, *([plan.checkpoints_topic] if plan.checkpoints_topic is not None else [])]

@@ -8,8 +8,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -17,7 +16,6 @@ from sparkmirror.clusters import (
     FETCH_API,
     FETCH_BY_NAME,
     ClusterClient,
-    Connection,
     FetchedPartition,
     FetchFrom,
     FetchLimits,
@@ -25,10 +23,11 @@ from sparkmirror.clusters import (
     name_of,
     parse_fetch,
 )
-from sparkmirror.clusters.probing import probe_times
+from sparkmirror.clusters.probing import LEADER_MOVING, probe_times
 from sparkmirror.errors import BrokerRefused, ClusterError, ConnectionLost, CorruptBatch
 from sparkmirror.model import TopicPartition
 from sparkmirror.tools.proof.values import Ask, Budget, Seen, Stretch, WalkLimits
+from sparkmirror.wire import error_codes as codes
 from sparkmirror.wire import first_batch_size, read_batches
 from sparkmirror.wire.parcels import AbortedTransactions
 from sparkmirror.wire.record_batch import read_rows
@@ -43,8 +42,7 @@ ROW_BYTES = 150  # of memory for a row, beside its content
 REQUEST_TIMEOUT_S = 30.0
 ATTEMPTS_MAX = 25  # a partition that brings nothing new so many times has trouble
 PAUSE_S = 0.2
-OUT_OF_RANGE, NO_RIGHTS = 1, (29,)
-MOVED = frozenset({3, 5, 6, 74, 75, 78, 89})
+MOVED = LEADER_MOVING | {codes.UNKNOWN_TOPIC_OR_PARTITION, codes.THROTTLING_QUOTA_EXCEEDED}
 
 Row = tuple[int, int, bytes, bool]  # offset, timestamp, tail, whether the log stamped the time
 
@@ -68,8 +66,6 @@ class RecordReader:
         self.forbidden: set[str] = set()  # topics that we may not read
         self._client, self._limits = client, limits
         self._isolation = int(read_committed)
-        self._connections: dict[int, Connection] = {}
-        self._leaders: dict[TopicPartition, int] = {}
         self._chunks: OrderedDict[tuple[TopicPartition, int], _Chunk] = OrderedDict()
         self._starts: dict[TopicPartition, list[int]] = {}
         self._cached = 0
@@ -77,10 +73,10 @@ class RecordReader:
         self._budgets: dict[TopicPartition, Budget] = {}
 
     def close(self) -> None:
-        """Drops the connections."""
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
+        """Drops what was read."""
+        self._chunks.clear()
+        self._starts.clear()
+        self._cached = 0
 
     def answer(self, asks: Mapping[int, tuple[TopicPartition, Ask]]) -> Iterator[tuple[int, Stretch]]:
         """Every ask, answered in the order that is cheapest."""
@@ -199,16 +195,17 @@ class RecordReader:
         """One request: the next offset of as many partitions as fit."""
         first = next(iter(pending))
         try:
-            node, size = self._leader(first, pending), self._sizes.get(first, FIRST_BYTES)
+            leaders = self._client.leaders.known(pending)
+            node, size = self._client.leaders.of(first), self._sizes.get(first, FIRST_BYTES)
             places = [
                 partition
                 for partition in pending
-                if self._leaders.get(partition) == node and self._sizes.get(partition, FIRST_BYTES) == size
+                if leaders.get(partition) == node and self._sizes.get(partition, FIRST_BYTES) == size
             ][: max(REQUEST_BYTES // size, 1)]
             wanted = {partition: pending[partition][-1][0] for partition in places}
             frame, found = self._fetch(node, wanted, size)
         except ClusterError as error:
-            self._leaders.clear()
+            self._client.leaders.forget()
             attempts[first] += 1
             if attempts[first] >= ATTEMPTS_MAX or isinstance(error, BrokerRefused):
                 yield from self._give_up(pending, first, error.message)
@@ -258,13 +255,13 @@ class RecordReader:
 
     def _take(self, partition: TopicPartition, offset: int, frame: bytearray, part: FetchedPartition, size: int) -> str:
         """Keeps what one partition's part of an answer brought; what is wrong with it, if anything is."""
-        if part.error in NO_RIGHTS:
+        if part.error == codes.TOPIC_AUTHORIZATION_FAILED:
             self.forbidden.add(partition.topic)
             return f"needs Read on topic {partition.topic} of {self._client.alias}"
-        if part.error == OUT_OF_RANGE:
+        if part.error == codes.OFFSET_OUT_OF_RANGE:
             return f"{self._client.alias} holds no offset {offset} of {partition} any more"
         if part.error in MOVED:
-            self._leaders.clear()
+            self._client.leaders.forget()
             return ""
         if part.error:
             return f"{partition} on {self._client.alias}: {name_of(part.error)}"
@@ -305,35 +302,13 @@ class RecordReader:
         for partition, offset in wanted.items():
             topics.setdefault(partition.topic, []).append(FetchFrom(partition.partition, offset))
         body = encode_fetch(topics, FetchLimits(0, 0, max(REQUEST_BYTES, size), size, self._isolation))
-        connection = self._connection(node, wanted)
+        frame, at = self._client.talk(
+            node, lambda c: c.exchange(FETCH_API, FETCH_BY_NAME, [body], timeout_s=REQUEST_TIMEOUT_S)
+        )
         try:
-            frame, at = connection.exchange(FETCH_API, FETCH_BY_NAME, [body], timeout_s=REQUEST_TIMEOUT_S)
             return frame, parse_fetch(frame, at, by_id=False).partitions
-        except ConnectionLost:
-            self._connections.pop(node, None)
-            raise
         except (ValueError, IndexError) as error:
             raise ConnectionLost(f"{self._client.alias}: unreadable fetch answer: {error}") from error
-
-    def _connection(self, node: int, wanted: Iterable[TopicPartition]) -> Connection:
-        found = self._connections.get(node)
-        if found is not None and found.is_outlived:
-            with closing(self._connections.pop(node)):
-                found = None
-        if found is None:
-            found = self._connections[node] = self._client.dial_leader(next(iter(wanted)))
-        return found
-
-    def _leader(self, partition: TopicPartition, others: Iterable[TopicPartition]) -> int:
-        if partition not in self._leaders:
-            view = self._client.view({place.topic for place in others})
-            for place in others:
-                leader = view.leader(place)
-                if leader is not None:
-                    self._leaders[place] = leader.node
-        if partition not in self._leaders:
-            self._leaders[partition] = self._client.leader_node(partition)
-        return self._leaders[partition]
 
 
 def _rounded(size: int) -> int:

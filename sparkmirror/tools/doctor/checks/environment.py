@@ -22,7 +22,7 @@ def _versions(facts: Facts) -> Verdicts:
             yield finding(
                 facts, "V2", ERROR, PROVEN, Subject(cluster=cluster.alias),
                 cause="a broker is too old",
-                message=f"broker {node} of {cluster.alias} lacks {lacks}: sparkmirror needs Kafka 2.8 or newer",
+                message=f"broker {node} of {cluster.alias}: {lacks}; sparkmirror needs Kafka 3.0 or newer",
                 evidence=(Fact(f"broker {node}", cluster.versions.get(node, "unknown"), cluster.read_ms),),
                 mend="update the broker",
             )  # fmt: skip
@@ -139,7 +139,7 @@ RULES = (
     ),
     Rule(
         "V2", "versions", "E W",
-        means="A broker is older than Kafka 2.8, or the brokers of a cluster are of different releases.",
+        means="A broker is older than Kafka 3.0, or the brokers of a cluster are of different releases.",
         decides="The protocol versions that each broker offers.",
         needs="nothing", mend="Update.", check=_versions, parts=(Part.SOURCE_BROKERS, Part.TARGET_BROKERS),
     ),
