@@ -12,7 +12,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from sparkmirror.clusters.client import ClusterClient
 from sparkmirror.clusters.connection import Connection
-from sparkmirror.clusters.der import DerRefused, certificate_days
+from sparkmirror.clusters.key_stores import certificate_days
 from sparkmirror.clusters.security import tls_settings
 from sparkmirror.clusters.tls import known_certificates
 from sparkmirror.config import ClusterSettings
@@ -45,10 +45,9 @@ def file_certificates(settings: ClusterSettings) -> list[SeenCertificate]:
 
 def _seen(whose: str, where: str, certificates: list[bytes]) -> Iterator[SeenCertificate]:
     for certificate in certificates:
-        try:
-            yield SeenCertificate(whose, where, certificate_days(certificate)[1])
-        except DerRefused:
-            continue
+        days = certificate_days(certificate)
+        if days is not None:
+            yield SeenCertificate(whose, where, days[1])
 
 
 def broker_certificates(client: ClusterClient) -> list[SeenCertificate]:

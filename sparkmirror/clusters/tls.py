@@ -14,8 +14,7 @@ import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sparkmirror.clusters.der import DerRefused, certificate_days
-from sparkmirror.clusters.pkcs12 import Store, StoreRefused, StoreTooOld, pem, read_store
+from sparkmirror.clusters.key_stores import Store, StoreRefused, certificate_days, read_store
 from sparkmirror.errors import ConfigError
 
 __all__ = ["TlsSettings", "handshake_trouble", "is_alert", "known_certificates", "trusting_context"]
@@ -122,6 +121,9 @@ def _load_identity(context: ssl.SSLContext, settings: TlsSettings) -> None:
         store = _pem_store(settings.chain + "\n" + settings.key)
     else:
         store = _file_store(KEYS, settings.key_file, settings.key_type, settings.store_password)
+        if settings.key_type != "PEM" and settings.key_password != settings.store_password:
+            # The store's password has opened the key, so this one is wrong; Java fails on it too.
+            raise ConfigError("ssl.key.password: it is not the password of the key, which is ssl.keystore.password's")
     source = settings.key_source
     if not store.certificates or not store.key:
         missing = "certificate" if not store.certificates else "private key"
@@ -144,11 +146,9 @@ def _no_password(source: str) -> str:
 
 
 def _refuse_outlived(source: str, certificate: bytes) -> None:
-    with contextlib.suppress(DerRefused):
-        starts, ends = certificate_days(certificate)
-        now = datetime.datetime.now(datetime.UTC)
-        if not starts <= now <= ends:
-            raise ConfigError(f"{source}: our own certificate {_in_words(starts, ends, now)}; replace it")
+    days, now = certificate_days(certificate), datetime.datetime.now(datetime.UTC)
+    if days is not None and not days[0] <= now <= days[1]:
+        raise ConfigError(f"{source}: our own certificate {_in_words(*days, now)}; replace it")
 
 
 def _in_words(starts: datetime.datetime, ends: datetime.datetime, now: datetime.datetime) -> str:
@@ -176,10 +176,9 @@ def _file_store(key: str, path: str, kind: str, password: str) -> Store:
     # Java reads PKCS12 where JKS is written, and JKS is the default: so do we.
     try:
         return read_store(content, password)
-    except StoreTooOld as refusal:
-        raise ConfigError(f"{key}.location: {path}: {refusal.reason}; {_convert(key, path)}") from refusal
     except StoreRefused as refusal:
-        raise ConfigError(f"{key}.location: {path}: {refusal.reason}; check {key}.password") from refusal
+        both = ", which must open the private key too" if key == KEYS else ""
+        raise ConfigError(f"{key}.location: {path}: {refusal.reason}; check {key}.password{both}") from refusal
 
 
 def _convert(key: str, path: str) -> str:
@@ -222,7 +221,7 @@ def _lines(body: str) -> str:
 
 
 def _certificates(store: Store) -> str:
-    return "".join(pem("CERTIFICATE", certificate) for certificate in store.certificates)
+    return "".join(map(ssl.DER_cert_to_PEM_cert, store.certificates))
 
 
 @contextlib.contextmanager

@@ -22,10 +22,11 @@ key                                             value
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import msgspec
 
 from sparkmirror.ledger.runs import Run, Runs
 from sparkmirror.model import TopicPartition
@@ -62,6 +63,15 @@ SEQUENCE_MODULUS = 1 << 31
 NOBODY = -1  # the slot of an attempt that no slot is given: a move
 RECORD_LANE = -2  # the slot of an attempt whose records pass a transform: tasks of a query write it, each a stretch
 
+# `decode` checks these: a number that is none would stop whoever reckons with it much later.
+Whole = Annotated[int, msgspec.Meta(ge=0)]
+WholeOrUnknown = Annotated[int, msgspec.Meta(ge=-1)]
+Length = Annotated[int, msgspec.Meta(ge=1)]
+if TYPE_CHECKING:
+    RunSequence = Sequence[Run]
+else:
+    RunSequence = Runs  # what `decode` makes
+
 
 class Attempt(NamedTuple):
     """One slot's right to write one partition. Totally ordered.
@@ -69,17 +79,17 @@ class Attempt(NamedTuple):
     `generation` counts changes of the flow's producer id, because a new id starts at epoch 0 again (R11, R12).
     """
 
-    generation: int
-    producer_epoch: int
-    number: int
+    generation: Whole
+    producer_epoch: Whole
+    number: Whole
 
 
 class Position(NamedTuple):
     """Next upstream offset to read, next downstream offset expected, next sequence number."""
 
-    upstream: int
-    downstream: int
-    sequence: int
+    upstream: Whole
+    downstream: Whole
+    sequence: Whole
 
 
 class Life(NamedTuple):
@@ -93,13 +103,13 @@ class Life(NamedTuple):
 class Owner:
     """The process that owns the flow; `beat` changes while it lives."""
 
-    generation: int
-    first_epoch: int
-    producer_id: int
-    producer_epoch: int
+    generation: Whole
+    first_epoch: Whole
+    producer_id: Whole
+    producer_epoch: Whole
     name: str
-    beat: int
-    producer_ids: tuple[int, ...]
+    beat: Whole
+    producer_ids: tuple[Whole, ...]
     released: bool = False
 
 
@@ -110,11 +120,11 @@ class Open:
     partition: TopicPartition
     attempt: Attempt
     previous: Attempt | None
-    slot: int
-    incarnation: int
+    slot: Annotated[int, msgspec.Meta(ge=RECORD_LANE)]
+    incarnation: Annotated[int, msgspec.Meta(ge=NOBODY)]
     target_topic: str
-    producer_id: int
-    producer_epoch: int
+    producer_id: Whole
+    producer_epoch: Whole
     position: Position
     source_topic_id: str
     target_topic_id: str
@@ -122,8 +132,8 @@ class Open:
     shared: bool
     fenced: bool
     source_compacts: bool
-    source_leader_epoch: int = -1
-    until: int | None = None
+    source_leader_epoch: WholeOrUnknown = -1
+    until: Whole | None = None
     move: str = ""  # "on", "behind" or "anew" if it is one: see moving.py
 
     @property
@@ -153,12 +163,12 @@ class Receipt:
     partition: TopicPartition
     attempt: Attempt
     position: Position
-    source_leader_epoch: int
-    records: int
-    record_bytes: int
-    runs: Sequence[Run]
-    source_end: int = -1
-    newest_timestamp: int = -1
+    source_leader_epoch: WholeOrUnknown
+    records: Whole
+    record_bytes: Whole
+    runs: RunSequence
+    source_end: WholeOrUnknown = -1
+    newest_timestamp: WholeOrUnknown = -1
     is_final: bool = False  # written with closed, under a key of its own: no late receipt of the attempt can replace it
 
 
@@ -196,7 +206,7 @@ class Void:
 
     partition: TopicPartition
     attempt: Attempt
-    downstream: int
+    downstream: Whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +215,10 @@ class Gap:
 
     partition: TopicPartition
     attempt: Attempt
-    upstream: int
-    until: int
+    upstream: Whole
+    until: Whole
     reason: str
-    time_ms: int
+    time_ms: Whole
     source_topic_id: str
 
     @property
@@ -222,9 +232,9 @@ class IntentTarget(NamedTuple):
     upstream stretches (start, length) whose records it appends, in order."""
 
     target: TopicPartition
-    downstream: int
-    sequence: int
-    stretches: tuple[tuple[int, int], ...]
+    downstream: Whole
+    sequence: Whole
+    stretches: tuple[tuple[Whole, Length], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,11 +246,11 @@ class Intent:
 
     partition: TopicPartition
     attempt: Attempt
-    upstream: int
-    until: int
+    upstream: Whole
+    until: Whole
     transactional_id: str
-    producer_id: int
-    producer_epoch: int
+    producer_id: Whole
+    producer_epoch: Whole
     targets: tuple[IntentTarget, ...]
 
 
@@ -252,133 +262,167 @@ class Routed:
     attempt: Attempt
     target: TopicPartition
     source_topic_id: str
-    runs: Sequence[Run]
+    runs: RunSequence
 
 
 @dataclass(frozen=True, slots=True)
 class SlotBeat:
     """A slot lives."""
 
-    slot: int
-    incarnation: int
-    beat: int
+    slot: Whole
+    incarnation: Whole
+    beat: Whole
     process: str
-    resident_bytes: int
+    resident_bytes: Whole
 
 
 @dataclass(frozen=True, slots=True)
 class SlotStop:
     """The driver wants the slot to end."""
 
-    slot: int
-    incarnation: int
+    slot: Whole
+    incarnation: Whole
 
 
 LedgerRecord = (
     Owner | Open | Started | Receipt | Closed | State | Release | Void | Gap | Intent | Routed | SlotBeat | SlotStop
 )
 
-Json = Any
-
-
-def _dump(value: Json) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+_KINDS: dict[str, type[LedgerRecord]] = {
+    "owner": Owner,
+    "open": Open,
+    "started": Started,
+    "receipt": Receipt,
+    "closed": Closed,
+    "state": State,
+    "release": Release,
+    "void": Void,
+    "gap": Gap,
+    "intent": Intent,
+    "routed": Routed,
+    "slot": SlotBeat,
+    "stop": SlotStop,
+}
+# Fields that have a shorter name in the value. Every other field has its own; the values' fields have the classes' order.
+_NAMES = {
+    "producer_id": "id",
+    "producer_epoch": "epoch",
+    "producer_ids": "ids",
+    "target_topic": "target",
+    "position": "at",
+    "source_topic_id": "source id",
+    "target_topic_id": "target id",
+    "read_committed": "read committed",
+    "source_compacts": "source compacts",
+    "source_leader_epoch": "source leader epoch",
+    "record_bytes": "bytes",
+    "source_end": "source end",
+    "newest_timestamp": "newest",
+    "time_ms": "time",
+    "resident_bytes": "rss",
+}
+_FIELDS = {short: name for name, short in _NAMES.items()}
+_IN_KEY = {"partition", "attempt", "is_final"}
+_KEY_FIELDS: dict[type, set[str]] = {
+    Owner: {"generation", "first_epoch"},
+    Gap: _IN_KEY | {"upstream"},
+    Routed: _IN_KEY | {"target"},
+    SlotBeat: {"slot", "incarnation"},
+    SlotStop: {"slot", "incarnation"},
+}
+_VALUE_FIELDS = {
+    kind: [(_NAMES.get(f.name, f.name), f.name) for f in fields(kind) if f.name not in _KEY_FIELDS.get(kind, _IN_KEY)]
+    for kind in _KINDS.values()
+}
+_KIND_OF = {record: kind for kind, record in _KINDS.items()}
+_REFUSED = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 def tombstone(kind: str, partition: TopicPartition, attempt: Attempt, *more: int | str) -> tuple[bytes, None]:
     """The key that removes a record of an old attempt, and no value."""
-    return _dump([kind, partition.topic, partition.partition, list(attempt), *more]), None
+    return msgspec.json.encode([kind, *partition, attempt, *more]), None
 
 
 def encode(record: LedgerRecord) -> tuple[bytes, bytes]:
     """Key and value of one ledger record."""
-    key, value = _ENCODERS[type(record)](record)
-    return _dump(key), _dump(value)
+    key: list[Any] = [_KIND_OF[type(record)]]
+    value: dict[str, Any] = {short: getattr(record, name) for short, name in _VALUE_FIELDS[type(record)]}
+    match record:
+        case Owner():
+            key += (record.generation, record.first_epoch)
+        case SlotBeat() | SlotStop():
+            key += (record.slot, record.incarnation)
+        case _:
+            key += (*record.partition, record.attempt)
+    match record:
+        case Open(move=""):
+            del value["move"]
+        case Receipt(runs=runs):
+            key += (runs[0].upstream if runs else -1, *([1] if record.is_final else []))
+            value["runs"] = _delta(runs)
+        case Gap():
+            key.append(record.upstream)
+        case Intent():
+            by = [record.transactional_id, record.producer_id, record.producer_epoch]
+            targets = [
+                [*t.target, t.downstream, t.sequence, [n for part in t.stretches for n in part]] for t in record.targets
+            ]
+            value = {"from": record.upstream, "until": record.until, "by": by, "targets": targets}
+        case Routed(runs=runs):
+            key += (runs[0].upstream, *record.target)
+            value["runs"] = _delta(runs)
+    return msgspec.json.encode(key), msgspec.json.encode(value)
 
 
-def _key(kind: str, record: Any) -> list[Json]:
-    return [kind, record.partition.topic, record.partition.partition, list(record.attempt)]
+def decode(key: bytes, value: bytes) -> LedgerRecord:
+    """The record behind a key and a value. Raises ValueError for anything that is not one of ours."""
+    try:
+        k, v = msgspec.json.decode(key), msgspec.json.decode(value)
+        kind = _KINDS[k[0]]
+        return msgspec.convert({_FIELDS.get(name, name): item for name, item in v.items()} | _of_key(kind, k, v), kind)
+    except _REFUSED as error:
+        raise ValueError(f"no ledger record: {key[:80]!r}: {error!r}, found {value[:200]!r}") from error
 
 
-def _encode_owner(r: Owner) -> tuple[Json, Json]:
-    return ["owner", r.generation, r.first_epoch], {
-        "id": r.producer_id,
-        "epoch": r.producer_epoch,
-        "name": r.name,
-        "beat": r.beat,
-        "ids": list(r.producer_ids),
-        "released": r.released,
-    }
+def _of_key(kind: type[LedgerRecord], k: Any, v: Any) -> dict[str, Any]:
+    """What the key says, and what the value says in another form than the record."""
+    if kind is Owner:
+        return {"generation": k[1], "first_epoch": k[2]}
+    if kind in (SlotBeat, SlotStop):
+        return {"slot": k[1], "incarnation": k[2]}
+    partition, attempt = _place(k)
+    found: dict[str, Any] = {"partition": partition, "attempt": attempt}
+    if kind is Receipt:
+        found |= {"runs": _undelta(v["runs"]), "is_final": len(k) > 5}
+    elif kind is Gap:
+        found["upstream"] = k[4]
+    elif kind is Intent:
+        found |= dict(zip(("transactional_id", "producer_id", "producer_epoch"), v["by"], strict=True))
+        found |= {"upstream": v["from"], "targets": [_target(*target) for target in v["targets"]]}
+    elif kind is Routed:
+        found |= {"target": _partition(k[5:7]), "runs": _undelta(v["runs"], 1)}
+    return found
 
 
-def _encode_open(r: Open) -> tuple[Json, Json]:
-    return _key("open", r), {
-        "previous": list(r.previous) if r.previous is not None else None,
-        "slot": r.slot,
-        "incarnation": r.incarnation,
-        "target": r.target_topic,
-        "id": r.producer_id,
-        "epoch": r.producer_epoch,
-        "at": list(r.position),
-        "source id": r.source_topic_id,
-        "target id": r.target_topic_id,
-        "read committed": r.read_committed,
-        "shared": r.shared,
-        "fenced": r.fenced,
-        "source compacts": r.source_compacts,
-        "source leader epoch": r.source_leader_epoch,
-        "until": r.until,
-        **({"move": r.move} if r.move else {}),
-    }
+def decode_key(key: bytes) -> tuple[str, TopicPartition, Attempt, int]:
+    """Kind, partition, attempt and block start (−1 without one) of a partition's key. Raises ValueError for others."""
+    try:
+        k = msgspec.json.decode(key)
+        return k[0], *_place(k), msgspec.convert(k[4] if len(k) > 4 else -1, WholeOrUnknown)
+    except _REFUSED as error:
+        raise ValueError(f"no ledger key: {key[:80]!r}: {error!r}") from error
 
 
-def _encode_receipt(r: Receipt) -> tuple[Json, Json]:
-    start = r.runs[0].upstream if r.runs else -1
-    return [*_key("receipt", r), start, *([1] if r.is_final else [])], {
-        "at": list(r.position),
-        "source leader epoch": r.source_leader_epoch,
-        "records": r.records,
-        "bytes": r.record_bytes,
-        "runs": _delta(r.runs),
-        "source end": r.source_end,
-        "newest": r.newest_timestamp,
-    }
+def _place(k: Any) -> tuple[TopicPartition, Attempt]:
+    return _partition(k[1:3]), msgspec.convert(k[3], Attempt)
 
 
-def _encode_gap(r: Gap) -> tuple[Json, Json]:
-    value = {"until": r.until, "reason": r.reason, "time": r.time_ms, "source id": r.source_topic_id}
-    return [*_key("gap", r), r.upstream], value
+def _partition(pair: Any) -> TopicPartition:
+    return TopicPartition(*msgspec.convert(pair, tuple[str, Whole]))
 
 
-def _encode_intent(r: Intent) -> tuple[Json, Json]:
-    targets = [[*t.target, t.downstream, t.sequence, [n for part in t.stretches for n in part]] for t in r.targets]
-    by = [r.transactional_id, r.producer_id, r.producer_epoch]
-    return _key("intent", r), {"from": r.upstream, "until": r.until, "by": by, "targets": targets}
-
-
-def _encode_routed(r: Routed) -> tuple[Json, Json]:
-    return [*_key("routed", r), r.runs[0].upstream, *r.target], {"source id": r.source_topic_id, "runs": _delta(r.runs)}
-
-
-def _encode_slot(r: SlotBeat) -> tuple[Json, Json]:
-    return ["slot", r.slot, r.incarnation], {"beat": r.beat, "process": r.process, "rss": r.resident_bytes}
-
-
-_ENCODERS: dict[type, Any] = {
-    Owner: _encode_owner,
-    Open: _encode_open,
-    Started: lambda r: (_key("started", r), {"process": r.process}),
-    Receipt: _encode_receipt,
-    Closed: lambda r: (_key("closed", r), {"at": list(r.position)}),
-    State: lambda r: (_key("state", r), {"state": r.state, "code": r.code, "reason": r.reason}),
-    Release: lambda r: (_key("release", r), {}),
-    Void: lambda r: (_key("void", r), {"downstream": r.downstream}),
-    Gap: _encode_gap,
-    Intent: _encode_intent,
-    Routed: _encode_routed,
-    SlotBeat: _encode_slot,
-    SlotStop: lambda r: (["stop", r.slot, r.incarnation], {}),
-}
+def _target(topic: Any, partition: Any, downstream: Any, sequence: Any, flat: Any) -> tuple[Any, ...]:
+    return _partition((topic, partition)), downstream, sequence, list(zip(flat[::2], flat[1::2], strict=True))
 
 
 def _delta(runs: Iterable[Run]) -> list[int]:
@@ -391,155 +435,18 @@ def _delta(runs: Iterable[Run]) -> list[int]:
     return flat
 
 
-def _undelta(flat: list[int]) -> Runs:
-    def told() -> Iterator[Run]:
+def _undelta(flat: list[int], least: int = 0) -> Runs:
+    def read() -> Iterator[Run]:
         upstream = downstream = 0
-        for at in range(0, len(flat), 3):
-            run = Run(_whole(upstream + flat[at]), _whole(downstream + flat[at + 1]), _whole(flat[at + 2], 1))
-            yield run
-            upstream, downstream = run.upstream + run.length, run.downstream + run.length
+        numbers = iter(msgspec.convert(flat, list[int]))
+        for between, below, length in zip(numbers, numbers, numbers, strict=True):
+            upstream, downstream = upstream + between, downstream + below
+            if upstream < 0 or downstream < 0 or length < 1:
+                raise ValueError(f"expected offsets from 0 on and a length from 1 on, found {upstream, downstream, length}")
+            yield Run(upstream, downstream, length)
+            upstream, downstream = upstream + length, downstream + length
 
-    return Runs(told())
-
-
-def decode(key: bytes, value: bytes) -> LedgerRecord:
-    """The record behind a key and a value. Raises ValueError for anything that is not one of ours."""
-    try:
-        k, v = json.loads(key), json.loads(value)
-        return _DECODERS[k[0]](k, v)  # type: ignore[no-any-return]
-    except (KeyError, IndexError, TypeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"no ledger record: {key[:80]!r}: {error!r}") from error
-
-
-def decode_key(key: bytes) -> tuple[str, TopicPartition, Attempt, int]:
-    """Kind, partition, attempt and block start (−1 without one) of a partition's key. Raises ValueError for others."""
-    try:
-        k = json.loads(key)
-        partition, attempt = _place(k)
-        return k[0], partition, attempt, _whole(k[4], -1) if len(k) > 4 else -1
-    except (KeyError, IndexError, TypeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"no ledger key: {key[:80]!r}: {error!r}") from error
-
-
-def _whole(value: Json, least: int = 0) -> int:
-    """The value if it is such a number: one that is none would stop whoever reckons with it much later."""
-    if type(value) is not int or value < least:
-        raise TypeError(f"{value!r} where a number from {least} on must stand")
-    return value
-
-
-def _text(value: Json) -> str:
-    if type(value) is not str:
-        raise TypeError(f"{value!r} where a text must stand")
-    return value
-
-
-def _place(k: Json) -> tuple[TopicPartition, Attempt]:
-    return TopicPartition(_text(k[1]), _whole(k[2])), _attempt(k[3])
-
-
-def _attempt(value: Json) -> Attempt:
-    return Attempt(*map(_whole, value))
-
-
-def _position(value: Json) -> Position:
-    return Position(*map(_whole, value))
-
-
-def _decode_owner(k: Json, v: Json) -> Owner:
-    return Owner(
-        generation=_whole(k[1]),
-        first_epoch=_whole(k[2]),
-        producer_id=_whole(v["id"]),
-        producer_epoch=_whole(v["epoch"]),
-        name=_text(v["name"]),
-        beat=_whole(v["beat"]),
-        producer_ids=tuple(map(_whole, v["ids"])),
-        released=v["released"] is True,
-    )
-
-
-def _decode_open(k: Json, v: Json) -> Open:
-    partition, attempt = _place(k)
-    return Open(
-        partition=partition,
-        attempt=attempt,
-        previous=_attempt(v["previous"]) if v["previous"] is not None else None,
-        slot=_whole(v["slot"], RECORD_LANE),
-        incarnation=_whole(v["incarnation"], NOBODY),
-        target_topic=_text(v["target"]),
-        producer_id=_whole(v["id"]),
-        producer_epoch=_whole(v["epoch"]),
-        position=_position(v["at"]),
-        source_topic_id=_text(v["source id"]),
-        target_topic_id=_text(v["target id"]),
-        read_committed=v["read committed"] is True,
-        shared=v["shared"] is True,
-        fenced=v["fenced"] is True,
-        source_compacts=v["source compacts"] is True,
-        source_leader_epoch=_whole(v["source leader epoch"], -1),
-        until=_whole(v["until"]) if v["until"] is not None else None,
-        move=_text(v.get("move", "")),
-    )
-
-
-def _decode_receipt(k: Json, v: Json) -> Receipt:
-    partition, attempt = _place(k)
-    return Receipt(
-        partition,
-        attempt,
-        _position(v["at"]),
-        _whole(v["source leader epoch"], -1),
-        _whole(v["records"]),
-        _whole(v["bytes"]),
-        _undelta(v["runs"]),
-        _whole(v["source end"], -1),
-        _whole(v["newest"], -1),
-        len(k) > 5,
-    )
-
-
-def _decode_intent(k: Json, v: Json) -> Intent:
-    transactional_id, producer_id, epoch = v["by"]
-    return Intent(
-        *_place(k),
-        _whole(v["from"]),
-        _whole(v["until"]),
-        _text(transactional_id),
-        _whole(producer_id),
-        _whole(epoch),
-        tuple(_decode_target(*told) for told in v["targets"]),
-    )
-
-
-def _decode_target(topic: Json, partition: Json, downstream: Json, sequence: Json, flat: Json) -> IntentTarget:
-    stretches = tuple((_whole(flat[at]), _whole(flat[at + 1], 1)) for at in range(0, len(flat), 2))
-    return IntentTarget(TopicPartition(_text(topic), _whole(partition)), _whole(downstream), _whole(sequence), stretches)
-
-
-def _decode_routed(k: Json, v: Json) -> Routed:
-    partition, attempt = _place(k)
-    target = TopicPartition(_text(k[5]), _whole(k[6]))
-    runs = _undelta(v["runs"])
-    if not runs:
-        raise TypeError("no run where at least one must stand")
-    return Routed(partition, attempt, target, _text(v["source id"]), runs)
-
-
-_DECODERS: dict[str, Any] = {
-    "owner": _decode_owner,
-    "open": _decode_open,
-    "started": lambda k, v: Started(*_place(k), _text(v["process"])),
-    "receipt": _decode_receipt,
-    "closed": lambda k, v: Closed(*_place(k), _position(v["at"])),
-    "state": lambda k, v: State(*_place(k), *(_text(v[name]) for name in ("state", "code", "reason"))),
-    "release": lambda k, v: Release(*_place(k)),
-    "void": lambda k, v: Void(*_place(k), _whole(v["downstream"])),
-    "gap": lambda k, v: Gap(
-        *_place(k), _whole(k[4]), _whole(v["until"]), _text(v["reason"]), _whole(v["time"]), _text(v["source id"])
-    ),
-    "intent": _decode_intent,
-    "routed": _decode_routed,
-    "slot": lambda k, v: SlotBeat(_whole(k[1]), _whole(k[2]), _whole(v["beat"]), _text(v["process"]), _whole(v["rss"])),
-    "stop": lambda k, v: SlotStop(_whole(k[1]), _whole(k[2])),
-}
+    runs = Runs(read())
+    if len(runs) < least:
+        raise ValueError(f"expected at least {least} run, found none")
+    return runs

@@ -71,7 +71,7 @@ def mistakes(secured: Secured) -> dict[str, Mistake]:
         "jks": Mistake("TLS", {"security.protocol": "SSL", "ssl.truststore.location": str(jks)},
                        (f"keytool -importkeystore -srckeystore {jks} -destkeystore", "-deststoretype PKCS12")),
         "oldstore": Mistake("MTLS", tls | {"ssl.keystore.location": str(old), "ssl.keystore.password": "old-password"},
-                            ("RC2 or 3DES", f"keytool -importkeystore -srckeystore {old}")),
+                            ("refused our certificate", str(old), "truststore")),
         "storepassword": Mistake("TLS", {"security.protocol": "SSL"} | p12,
                                  (str(trusted), "the password is wrong", "check ssl.truststore.password")),
         "keypassword": Mistake("MTLS", tls | {"ssl.keystore.location": str(keys), "ssl.keystore.password": "wrong"},

@@ -5,17 +5,15 @@ from __future__ import annotations
 import contextlib
 import datetime
 import random
-import secrets
 import ssl
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from integration.authority import Authority, keytool, openssl, pkcs12, trust_store
 
-from sparkmirror.clusters.aes import decrypt_cbc
-from sparkmirror.clusters.der import certificate_days
-from sparkmirror.clusters.pkcs12 import StoreRefused, StoreTooOld, read_store
+from sparkmirror.clusters.key_stores import StoreRefused, certificate_days, read_store
 from sparkmirror.clusters.security import tls_context
 from sparkmirror.errors import ConfigError
 
@@ -32,27 +30,27 @@ def certificate_of(pem: Path) -> bytes:
     return ssl.PEM_cert_to_DER_cert(text[text.index("-----BEGIN CERTIFICATE") :])
 
 
-@pytest.mark.parametrize("size", [16, 24, 32])
-@pytest.mark.parametrize("length", [0, 1, 15, 16, 17, 1000])
-def test_what_openssl_encrypts_with_aes_is_decrypted(size: int, length: int) -> None:
-    key, vector, plain = secrets.token_bytes(size), secrets.token_bytes(16), secrets.token_bytes(length)
-    words = ["openssl", "enc", f"-aes-{size * 8}-cbc", "-K", key.hex(), "-iv", vector.hex()]
-    encrypted = subprocess.run(words, input=plain, capture_output=True, check=True).stdout
-    assert decrypt_cbc(key, vector, encrypted) == plain
-
-
-def test_days_of_a_certificate_are_read(authority: Authority) -> None:
-    pem = authority.issue("days", from_day=-3, to_day=7)
-    starts, ends = certificate_days(certificate_of(pem))
+def test_days_of_a_certificate_are_read_and_a_damaged_one_has_none(authority: Authority) -> None:
+    certificate = certificate_of(authority.issue("days", from_day=-3, to_day=7))
+    starts, ends = certificate_days(certificate) or pytest.fail("no days")
     assert (ends - starts).days == 10
     assert starts < datetime.datetime.now(datetime.UTC) < ends
+    of_version_47 = certificate.replace(bytes.fromhex("a003020102"), bytes.fromhex("a00302012e"))
+    assert [certificate_days(damaged) for damaged in (b"", certificate[:99], of_version_47)] == [None] * 3
 
 
-def test_a_store_of_openssl_gives_certificate_and_encrypted_key(authority: Authority) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [(), ("-nomac",), ("-legacy",), ("-certpbe", "PBE-SHA1-3DES", "-keypbe", "PBE-SHA1-3DES", "-macalg", "sha1")],
+    ids=["aes", "aes without a check sum", "rc2", "3des"],
+)
+def test_a_store_of_openssl_gives_certificates_and_key_also_of_old_ciphers(
+    authority: Authority, options: tuple[str, ...]
+) -> None:
     pem = authority.issue("one")
-    store = read_store(pkcs12(pem, PASSWORD, "-certfile", str(authority.file)).read_bytes(), PASSWORD)
+    store = read_store(pkcs12(pem, PASSWORD, "-certfile", str(authority.file), *options).read_bytes(), PASSWORD)
     assert store.certificates == [certificate_of(pem), certificate_of(authority.file)]
-    assert store.key.startswith("-----BEGIN ENCRYPTED PRIVATE KEY-----")
+    assert openssl("pkey", stdin=store.key) == openssl("pkey", "-in", str(pem))
     assert "PRIVATE" not in repr(store)
 
 
@@ -98,14 +96,31 @@ def test_a_key_of_another_certificate_is_refused(authority: Authority, tmp_path:
         tls_context(keys)
 
 
-def test_a_wrong_password_and_an_old_cipher_are_told(authority: Authority) -> None:
+def test_a_wrong_password_is_named(authority: Authority) -> None:
     content = pkcs12(authority.issue("six"), PASSWORD).read_bytes()
     for password in ("", "x", PASSWORD + "x"):
         with pytest.raises(StoreRefused, match="the password is wrong"):
             read_store(content, password)
-    old = pkcs12(authority.issue("seven"), PASSWORD, "-certpbe", "PBE-SHA1-3DES").read_bytes()
-    with pytest.raises(StoreTooOld):
-        read_store(old, PASSWORD)
+
+
+def test_a_key_password_that_is_not_the_one_of_the_store_is_refused_as_java_refuses_it(authority: Authority) -> None:
+    store = pkcs12(authority.issue("seven"), "changeit")
+    keys = {
+        "security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.truststore.location": str(authority.file),
+        "ssl.keystore.location": str(store), "ssl.keystore.password": "changeit",
+    }  # fmt: skip
+    assert tls_context(keys | {"ssl.key.password": "changeit"}) is not None
+    with pytest.raises(ConfigError, match=r"ssl\.key\.password: it is not the password of the key"):
+        tls_context(keys | {"ssl.key.password": "another"})
+
+
+def test_the_library_is_not_imported_where_no_store_is_opened(authority: Authority) -> None:
+    code = (
+        "import sys\nfrom sparkmirror.clusters.security import tls_context\n"
+        f"tls_context({{'security.protocol': 'SSL', 'ssl.truststore.type': 'PEM', "
+        f"'ssl.truststore.location': {str(authority.file)!r}}})\nprint('cryptography' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 def test_a_damaged_store_is_refused_and_never_worse(authority: Authority, rng: random.Random) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-import json
 import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from sparkmirror.config import FlowSettings, TransformSettings, load
 from sparkmirror.errors import ConfigError
@@ -54,12 +54,6 @@ class Change:
     origin: str
     steps: tuple[tuple[str, ...], ...]
 
-    @classmethod
-    def of(cls, told: list[Any]) -> Change:
-        """As JSON tells it."""
-        column, origin, steps = told
-        return cls(column, origin, tuple(map(tuple, steps)))
-
 
 @dataclass(frozen=True)
 class LaneOrder:
@@ -93,16 +87,12 @@ class LaneOrder:
 
     def text(self) -> str:
         """As the option of a data source."""
-        changes = [[astuple(change) for change in group] for group in self.changes]
-        return json.dumps({field.name: getattr(self, field.name) for field in fields(self)} | {"changes": changes})
+        return msgspec.json.encode(self).decode()
 
     @classmethod
     def of(cls, text: str) -> LaneOrder:
         """The same back."""
-        told = json.loads(text)
-        changes = tuple(tuple(map(Change.of, group)) for group in told["changes"])
-        lists = {name: tuple(told[name]) for name in ("carried", "shelved")}
-        return cls(**told | lists | {"changes": changes})
+        return msgspec.json.decode(text, type=cls)
 
     @classmethod
     def of_trial(cls, config_path: str, config_digest: str, flow: FlowName) -> LaneOrder:
@@ -142,15 +132,12 @@ class LaneEntry:
 
     def text(self) -> str:
         """As a line of a file."""
-        return json.dumps(asdict(self))
+        return msgspec.json.encode(self).decode()
 
     @classmethod
     def of(cls, text: str) -> LaneEntry:
         """The same back."""
-        told = json.loads(text)
-        told["attempt"] = Attempt(*told["attempt"])
-        told["done"] = tuple((start, length) for start, length in told["done"])
-        return cls(**told)
+        return msgspec.json.decode(text, type=cls)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,11 @@ partition of the offsets topic that has one, so that each can be written back to
 from __future__ import annotations
 
 import base64
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
+
+import msgspec
 
 from sparkmirror.errors import MoveRefused
 from sparkmirror.model import TopicPartition
@@ -22,7 +23,6 @@ SCHEMA = 1  # raised when a field changes its meaning or goes away, not when one
 Kind = Literal["export", "undo"]
 KINDS: dict[Kind, str] = {"export": "sparkmirror offsets export", "undo": "sparkmirror offsets undo"}
 
-T = TypeVar("T")
 Json = dict[str, Any]
 
 
@@ -102,13 +102,13 @@ class Snapshot:
                     for c in self.commits
                 ],
             }
-        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        return msgspec.json.format(msgspec.json.encode(content), indent=1).decode() + "\n"
 
 
 def read_snapshot(text: str, path: str) -> Snapshot:
     """The snapshot in a file's text; raises MoveRefused with what is wrong in it."""
     try:
-        content = json.loads(text)
+        content = msgspec.json.decode(text)
     except (ValueError, RecursionError) as error:
         raise MoveRefused(f"{path} is no JSON: {error}") from error
     if not isinstance(content, dict) or content.get("kind") not in KINDS.values():
@@ -116,27 +116,33 @@ def read_snapshot(text: str, path: str) -> Snapshot:
     if content.get("schema") != SCHEMA:
         raise MoveRefused(f"{path}: expected schema {SCHEMA}, found {content.get('schema')}")
     try:
-        return _snapshot(content)
+        return msgspec.convert(content | _values(content), Snapshot)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MoveRefused(f"{path} is damaged: {type(error).__name__} {error}") from error
 
 
-def _snapshot(content: Json) -> Snapshot:
-    return Snapshot(
-        kind=next(kind for kind, text in KINDS.items() if text == content["kind"]),
-        flow=_of(str, content["flow"]),
-        connector=_of(str, content["connector"]),
-        time=_of(str, content["time"]),
-        command=_of(str, content.get("command", "")),
-        positions=_all(content["positions"], _read_record),
-        ledger=_all(content.get("ledger", []), _read_ledger),
-        ledger_keys=_all(content.get("ledger_keys", []), lambda key: _of(str, key).encode()),
-        topic_ids={_of(str, name): _of(str, found) for name, found in content.get("topic_ids", {}).items()},
-        with_target=_of(bool, content.get("with_target", False)),
-        syncs=_all(content.get("syncs", []), _read_record),
-        checkpoints=_all(content.get("checkpoints", []), _read_record),
-        commits=_all(content.get("commits", []), _read_commit),
-    )
+class _Lists(msgspec.Struct):
+    """What a file has in another form than the snapshot."""
+
+    positions: list[Json]
+    ledger: list[Json] = []
+    syncs: list[Json] = []
+    checkpoints: list[Json] = []
+    commits: list[Json] = []
+    ledger_keys: list[str] = []
+
+
+def _values(content: Json) -> Json:
+    lists = msgspec.convert(content, _Lists)
+    return {
+        "kind": next(kind for kind, text in KINDS.items() if text == content["kind"]),
+        "positions": list(map(_read_record, lists.positions)),
+        "ledger": [_with_place(item, "partition") for item in lists.ledger],
+        "ledger_keys": [key.encode() for key in lists.ledger_keys],
+        "syncs": list(map(_read_record, lists.syncs)),
+        "checkpoints": list(map(_read_record, lists.checkpoints)),
+        "commits": [_with_place(item, "partition") for item in lists.commits],
+    }
 
 
 def _record_json(record: SavedRecord) -> Json:
@@ -155,38 +161,15 @@ def _bytes_json(name: str, data: bytes) -> Json:
         return {f"{name}_base64": base64.b64encode(data).decode()}
 
 
-def _read_record(content: Json) -> SavedRecord:
-    key = _read_bytes(content, "key")
-    if key is None:
-        raise ValueError("a record without a key")
-    return SavedRecord(_place(content), key, _read_bytes(content, "value"))
+def _read_record(content: Json) -> Json:
+    return _with_place(content, "place") | {name: _read_bytes(content, name) for name in ("key", "value")}
+
+
+def _with_place(content: Json, name: str) -> Json:
+    return content | {name: (content["topic"], content["partition"])}
 
 
 def _read_bytes(content: Json, name: str) -> bytes | None:
     if f"{name}_base64" in content:
-        return base64.b64decode(_of(str, content[f"{name}_base64"]), validate=True)
-    return None if content[name] is None else _of(str, content[name]).encode()
-
-
-def _read_ledger(content: Json) -> LedgerPosition:
-    return LedgerPosition(_place(content), _of(int, content["upstream"]), _of(int, content["downstream"]))
-
-
-def _read_commit(content: Json) -> SavedCommit:
-    return SavedCommit(
-        _of(str, content["group"]), _place(content), _of(int, content["offset"]), _of(str, content["metadata"])
-    )
-
-
-def _place(content: Json) -> TopicPartition:
-    return TopicPartition(_of(str, content["topic"]), _of(int, content["partition"]))
-
-
-def _all(found: Sequence[Any], read: Callable[[Any], T]) -> tuple[T, ...]:
-    return tuple(read(item) for item in _of(list, found))
-
-
-def _of(kind: type[T], value: object) -> T:
-    if type(value) is not kind:
-        raise TypeError(f"expected {kind.__name__}, found {json.dumps(value)[:80]}")
-    return value
+        return base64.b64decode(content[f"{name}_base64"], validate=True)
+    return None if content[name] is None else content[name].encode()

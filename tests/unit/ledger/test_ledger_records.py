@@ -12,6 +12,7 @@ from sparkmirror.ledger import (
     Gap,
     Intent,
     IntentTarget,
+    LedgerRecord,
     LedgerView,
     Open,
     Owner,
@@ -96,6 +97,66 @@ RECORDS = {
     SlotBeat: st.builds(SlotBeat, small, small, small, texts, offsets),
     SlotStop: st.builds(SlotStop, small, small),
 }
+
+HERE, FIRST, AT = TopicPartition("ü.t", 3), Attempt(1, 2, 3), Position(10, 20, 30)
+TWO_RUNS = (Run(5, 6, 2), Run(9, 8, 1))
+WRITTEN = [
+    (Owner(1, 2, 3, 4, "host:1", 5, (3, 7), True),
+     '["owner",1,2]',
+     '{"id":3,"epoch":4,"name":"host:1","beat":5,"ids":[3,7],"released":true}'),
+    (Open(HERE, FIRST, None, -2, -1, "A.t", 4, 5, AT, "s", "t", True, False, True, False, -1, None),
+     '["open","ü.t",3,[1,2,3]]',
+     '{"previous":null,"slot":-2,"incarnation":-1,"target":"A.t","id":4,"epoch":5,"at":[10,20,30],'
+     '"source id":"s","target id":"t","read committed":true,"shared":false,"fenced":true,'
+     '"source compacts":false,"source leader epoch":-1,"until":null}'),
+    (Open(HERE, FIRST, Attempt(1, 2, 2), 0, 1, "A.t", 4, 5, AT, "s", "t", False, True, False, True, 6, 7, "on"),
+     '["open","ü.t",3,[1,2,3]]',
+     '{"previous":[1,2,2],"slot":0,"incarnation":1,"target":"A.t","id":4,"epoch":5,"at":[10,20,30],'
+     '"source id":"s","target id":"t","read committed":false,"shared":true,"fenced":false,'
+     '"source compacts":true,"source leader epoch":6,"until":7,"move":"on"}'),
+    (Started(HERE, FIRST, "host:1"),
+     '["started","ü.t",3,[1,2,3]]',
+     '{"process":"host:1"}'),
+    (Receipt(HERE, FIRST, AT, -1, 3, 400, TWO_RUNS, 50, 60),
+     '["receipt","ü.t",3,[1,2,3],5]',
+     '{"at":[10,20,30],"source leader epoch":-1,"records":3,"bytes":400,"runs":[5,6,2,2,0,1],"source end":50,"newest":60}'),
+    (Receipt(HERE, FIRST, AT, 1, 0, 0, (), is_final=True),
+     '["receipt","ü.t",3,[1,2,3],-1,1]',
+     '{"at":[10,20,30],"source leader epoch":1,"records":0,"bytes":0,"runs":[],"source end":-1,"newest":-1}'),
+    (Closed(HERE, FIRST, AT),
+     '["closed","ü.t",3,[1,2,3]]',
+     '{"at":[10,20,30]}'),
+    (State(HERE, FIRST, "stopped", "X", 'a "b"\n'),
+     '["state","ü.t",3,[1,2,3]]',
+     '{"state":"stopped","code":"X","reason":"a \\"b\\"\\n"}'),
+    (Release(HERE, FIRST),
+     '["release","ü.t",3,[1,2,3]]',
+     '{}'),
+    (Void(HERE, FIRST, 9),
+     '["void","ü.t",3,[1,2,3]]',
+     '{"downstream":9}'),
+    (Gap(HERE, FIRST, 4, 8, "why", 99, "s"),
+     '["gap","ü.t",3,[1,2,3],4]',
+     '{"until":8,"reason":"why","time":99,"source id":"s"}'),
+    (Intent(HERE, FIRST, 4, 8, "id", 1, 2, (IntentTarget(TopicPartition("o", 1), 7, 0, ((4, 2), (7, 1))),)),
+     '["intent","ü.t",3,[1,2,3]]',
+     '{"from":4,"until":8,"by":["id",1,2],"targets":[["o",1,7,0,[4,2,7,1]]]}'),
+    (Routed(HERE, FIRST, TopicPartition("o", 1), "s", TWO_RUNS),
+     '["routed","ü.t",3,[1,2,3],5,"o",1]',
+     '{"source id":"s","runs":[5,6,2,2,0,1]}'),
+    (SlotBeat(1, 2, 3, "host:1", 4096),
+     '["slot",1,2]',
+     '{"beat":3,"process":"host:1","rss":4096}'),
+    (SlotStop(1, 2),
+     '["stop",1,2]',
+     '{}'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("record", "key", "value"), WRITTEN)
+def test_the_bytes_of_a_record_are_those_of_every_version_before(record: LedgerRecord, key: str, value: str) -> None:
+    assert encode(record) == (key.encode(), value.encode())
+    assert decode(key.encode(), value.encode()) == record
 
 
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
