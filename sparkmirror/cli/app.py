@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Sequence
 
 import typer
 
@@ -18,19 +17,11 @@ from sparkmirror.cli.run import PIPE_CLOSED, run, silence_stdout
 from sparkmirror.cli.text import printable
 from sparkmirror.cli.translate import translate
 from sparkmirror.cli.trying import try_command
-from sparkmirror.cli.usage import UsageCommand
+from sparkmirror.cli.usage import ClustersCommand, UsageCommand
 from sparkmirror.cli.why import WhyCommand, why_command
 from sparkmirror.errors import InternalError, SparkmirrorError
 
-__all__ = ["error_lines", "main", "spread_clusters"]
-
-CLUSTERS = "--clusters"
-# Options whose next word is a value and no argument.
-VALUED = frozenset({
-    CLUSTERS, "--master", "--conf", "--records", "--size", "--topic", "--partition", "--to", "--flow", "--metrics-file",
-    "--connector", "--offsets-topic", "--worker-group", "--undo-file",
-    "--limit", "--sql", "--only", "--skip", "--explain", "--baseline", "--wait",
-})  # fmt: skip
+__all__ = ["error_lines", "main"]
 
 BUG_HINT = "this is a bug of ours; SPARKMIRROR_TRACEBACK=1 shows where"
 
@@ -42,8 +33,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command()(run)
-app.command()(plan)
+app.command(cls=ClustersCommand)(run)
+app.command(cls=ClustersCommand)(plan)
 app.command(cls=InspectCommand, context_settings={"help_option_names": ["-h", "--help"]})(inspect)
 app.command(cls=UsageCommand)(translate)
 app.command()(demo)
@@ -59,7 +50,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name must not end the program in an old locale
     try:
-        app(spread_clusters(sys.argv[1:]))
+        app(sys.argv[1:])
     except SparkmirrorError as error:
         for line in error_lines(error):
             print(line, file=sys.stderr)
@@ -73,28 +64,6 @@ def main() -> None:
         lines = error_lines(InternalError(f"{type(error).__name__}: {error}", hint=BUG_HINT))
         print("\n".join(lines), file=sys.stderr)
         sys.exit(InternalError.exit_status)
-
-
-def spread_clusters(words: Sequence[str]) -> list[str]:
-    """`FILE --clusters A B`, as MirrorMaker 2 writes it, as `FILE --clusters A --clusters B`.
-
-    Only behind FILE: before it, a second word could be the file itself.
-    """
-    found: list[str] = []
-    arguments, awaited, is_list = 0, "", False
-    for word in words:
-        if awaited:  # the value of the option before
-            is_list, awaited = awaited == CLUSTERS and arguments >= 2, ""
-            found.append(word)
-        elif word.startswith("-"):
-            is_list, awaited = False, word if word in VALUED else ""
-            found.append(word)
-        elif is_list:
-            found += [CLUSTERS, word]
-        else:
-            arguments += 1
-            found.append(word)
-    return found
 
 
 def error_lines(error: SparkmirrorError) -> list[str]:
