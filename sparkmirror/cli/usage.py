@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
-__all__ = ["STATUS_USAGE", "ClustersCommand", "UsageCommand", "usage_status"]
+__all__ = ["STATUS_USAGE", "ClustersCommand", "MirrorMakerCommand", "UsageCommand", "usage_status"]
 
 STATUS_USAGE = 1
 CLUSTERS = "--clusters"
@@ -47,6 +47,17 @@ class ClustersCommand(TyperCommand):
         """As typer does, with one --clusters for each cluster."""
         valued = {name for parameter in self.params for name in parameter.opts if not getattr(parameter, "is_flag", True)}
         return super().parse_args(ctx, _one_cluster_each(args, valued))
+
+
+class MirrorMakerCommand(ClustersCommand):
+    """connect-mirror-maker, whose script can also put itself into the background."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As typer does."""
+        if args[:1] == ["-daemon"]:
+            reason = "-daemon is not supported; a service manager or nohup runs it in the background"
+            raise typer.BadParameter(reason, param_hint="-daemon")
+        return super().parse_args(ctx, args)
 
 
 def _one_cluster_each(words: Sequence[str], valued: Collection[str]) -> list[str]:
