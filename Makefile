@@ -1,17 +1,23 @@
-# The whole contributor interface. `make test` works from a fresh clone: it installs, fetches the brokers, and tests.
+# The whole contributor interface. `make check` is for every change; `make test` also fetches the brokers and tests with them.
+# Both work from a fresh clone.
 
 VENV := .venv
 PACKAGES := $(VENV)/.packages
 STAMP := $(VENV)/.installed
 PYTEST_ARGS ?=
+# How tests are spread over processes. loadfile needs the order of the slow files in tests/conftest.py, worksteal does not.
+DIST ?= loadfile
+# What needs neither brokers nor Spark.
+QUICK_TESTS = tests/unit tests/golden tests/hostile $(wildcard tests/test_*.py)
 
 # Packages are compiled when they are first used, and this keeps what was compiled also where the environment forbids it: a
 # hundred processes of `make test` would compile PySpark and the program anew, for 1.4 s of CPU each.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install jars demo test faults faults-all soak seeds bench lint clean distclean check-python check-java
+.PHONY: help check install jars demo test faults faults-all soak seeds bench lint clean distclean check-python check-java
 
 help:
+	@echo "make check     lint, types and every test that needs no broker, in a minute and a half"
 	@echo "make install   a virtual environment in $(VENV) with everything in it"
 	@echo "make demo      two clusters on this machine and a mirror between them"
 	@echo "make test      all tests; PYTEST_ARGS=\"-k wire\" for some of them"
@@ -48,16 +54,20 @@ jars: install
 demo: install
 	@$(VENV)/bin/sparkmirror demo
 
+# Here no file shares a broker, so that tests may go to whichever process is free.
+check: lint
+	@$(VENV)/bin/python -m pytest -q -n logical --dist worksteal --tb=short $(QUICK_TESTS) $(PYTEST_ARGS)
+
 # The brokers are fetched and Spark's start is prepared while the first tests, which need neither, run; a test that needs
 # brokers waits for them.
 test: $(PACKAGES)
 	@$(VENV)/bin/python -m sparkmirror.local >/dev/null & fetching=$$!; \
 	$(VENV)/bin/python -m sparkmirror.pipeline & preparing=$$!; \
-	$(VENV)/bin/python -m pytest -v -n 3 --dist loadfile --no-loadscope-reorder --tb=short --durations=10 $(PYTEST_ARGS); \
+	$(VENV)/bin/python -m pytest -v -n 3 --dist $(DIST) --no-loadscope-reorder --tb=short --durations=10 $(PYTEST_ARGS); \
 	status=$$?; wait $$fetching && wait $$preparing && exit $$status
 
 faults: jars
-	@$(VENV)/bin/python -m pytest -v -n 3 --dist loadfile --no-loadscope-reorder --tb=short --durations=10 \
+	@$(VENV)/bin/python -m pytest -v -n 3 --dist $(DIST) --no-loadscope-reorder --tb=short --durations=10 \
 		-m "fault and not nightly" $(PYTEST_ARGS)
 
 # In parts, too: PYTEST_ARGS="-k F12" runs one row, and the results of the others stay as they were.
@@ -74,7 +84,7 @@ seeds: jars
 bench: jars
 	@$(VENV)/bin/python -m bench
 
-lint: install
+lint: $(PACKAGES)
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/mypy
 

@@ -1,50 +1,48 @@
-"""The `sparkmirror` command."""
+"""The `sparkmirror` command, and the commands of MirrorMaker 2's documents."""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import typer
 
 from sparkmirror.cli.demo import demo
 from sparkmirror.cli.doctor import DoctorCommand, doctor
-from sparkmirror.cli.inspect import InspectCommand, inspect
+from sparkmirror.cli.inspect import InspectCommand, InspectorCommand, inspect
 from sparkmirror.cli.offsets import offsets
 from sparkmirror.cli.plan import plan
 from sparkmirror.cli.run import PIPE_CLOSED, run, silence_stdout
 from sparkmirror.cli.text import printable
 from sparkmirror.cli.translate import translate
 from sparkmirror.cli.trying import try_command
-from sparkmirror.cli.usage import UsageCommand
+from sparkmirror.cli.usage import ClustersCommand, MirrorMakerCommand, UsageCommand
 from sparkmirror.cli.why import WhyCommand, why_command
 from sparkmirror.errors import InternalError, SparkmirrorError
 
-__all__ = ["error_lines", "main", "spread_clusters"]
-
-CLUSTERS = "--clusters"
-# Options whose next word is a value and no argument.
-VALUED = frozenset({
-    CLUSTERS, "--master", "--conf", "--records", "--size", "--topic", "--partition", "--to", "--flow", "--metrics-file",
-    "--connector", "--offsets-topic", "--worker-group", "--undo-file",
-    "--limit", "--sql", "--only", "--skip", "--explain", "--baseline", "--wait",
-})  # fmt: skip
+__all__ = ["connect_mirror_maker", "error_lines", "main", "offset_sync_inspector"]
 
 BUG_HINT = "this is a bug of ours; SPARKMIRROR_TRACEBACK=1 shows where"
 
-app = typer.Typer(
-    name="sparkmirror",
-    help="Mirrors Kafka topics between clusters with Spark tasks, from MirrorMaker 2's own configuration.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-app.command()(run)
-app.command()(plan)
-app.command(cls=InspectCommand, context_settings={"help_option_names": ["-h", "--help"]})(inspect)
+
+def _app(name: str, help_text: str | None = None) -> typer.Typer:
+    return typer.Typer(
+        name=name,
+        help=help_text,
+        no_args_is_help=help_text is not None,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+
+
+HELP_NAMES = {"help_option_names": ["-h", "--help"]}
+app = _app("sparkmirror", "Mirrors Kafka topics between clusters with Spark tasks, from MirrorMaker 2's own configuration.")
+app.command(cls=ClustersCommand)(run)
+app.command(cls=ClustersCommand)(plan)
+app.command(cls=InspectCommand, context_settings=HELP_NAMES)(inspect)
 app.command(cls=UsageCommand)(translate)
 app.command()(demo)
 app.command(cls=DoctorCommand)(doctor)
@@ -53,13 +51,35 @@ app.command("try")(try_command)
 app.add_typer(offsets, name="offsets")
 
 
+# The commands that MirrorMaker 2's documents name.
+inspector_app = _app("kafka-mirrormaker-offset-sync-inspector")
+inspector_app.command(cls=InspectorCommand, context_settings=HELP_NAMES)(inspect)
+mirror_maker_app = _app("connect-mirror-maker")
+mirror_maker_app.command(cls=MirrorMakerCommand, context_settings=HELP_NAMES)(run)
+
+
 def main() -> None:
-    """Entry point: one clear line and an exit status for every error we know."""
+    """`sparkmirror`."""
+    _call(app)
+
+
+def offset_sync_inspector() -> None:
+    """`kafka-mirrormaker-offset-sync-inspector`: `sparkmirror inspect` with the original's defaults."""
+    _call(inspector_app)
+
+
+def connect_mirror_maker() -> None:
+    """`connect-mirror-maker`: `sparkmirror run`."""
+    _call(mirror_maker_app)
+
+
+def _call(command: Callable[[list[str]], None]) -> None:
+    """One clear line and an exit status for every error we know."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name must not end the program in an old locale
     try:
-        app(spread_clusters(sys.argv[1:]))
+        command(sys.argv[1:])
     except SparkmirrorError as error:
         for line in error_lines(error):
             print(line, file=sys.stderr)
@@ -73,28 +93,6 @@ def main() -> None:
         lines = error_lines(InternalError(f"{type(error).__name__}: {error}", hint=BUG_HINT))
         print("\n".join(lines), file=sys.stderr)
         sys.exit(InternalError.exit_status)
-
-
-def spread_clusters(words: Sequence[str]) -> list[str]:
-    """`FILE --clusters A B`, as MirrorMaker 2 writes it, as `FILE --clusters A --clusters B`.
-
-    Only behind FILE: before it, a second word could be the file itself.
-    """
-    found: list[str] = []
-    arguments, awaited, is_list = 0, "", False
-    for word in words:
-        if awaited:  # the value of the option before
-            is_list, awaited = awaited == CLUSTERS and arguments >= 2, ""
-            found.append(word)
-        elif word.startswith("-"):
-            is_list, awaited = False, word if word in VALUED else ""
-            found.append(word)
-        elif is_list:
-            found += [CLUSTERS, word]
-        else:
-            arguments += 1
-            found.append(word)
-    return found
 
 
 def error_lines(error: SparkmirrorError) -> list[str]:

@@ -11,6 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from sparkmirror.cli.log_view import NoteLog, chore_lines
 from sparkmirror.cli.standing import Meter, Rate
 from sparkmirror.cli.text import amount, duration, megabytes, printable
 from sparkmirror.model import FlowName
@@ -94,7 +95,8 @@ class LiveView:
         self._console = console
         self._live = Live(console=console, auto_refresh=False, transient=False, redirect_stdout=False)
         self._meters: dict[FlowName, Meter] = {}
-        self._told: set[str] = set()
+        self._notes: dict[FlowName, NoteLog] = {}
+        self._chores: dict[FlowName, dict[str, str]] = {}
         self._due = 0.0
 
     def __enter__(self) -> LiveView:
@@ -121,11 +123,10 @@ class LiveView:
 
     def _draw(self, flows: Sequence[FlowStatus], now: float) -> None:
         for flow in flows:
-            chores = [f"{chore}: {trouble}" for chore, trouble in flow.chores.items() if trouble]
-            for note in dict.fromkeys([*flow.notes, *chores]):
-                if note not in self._told:
-                    self._told.add(note)
-                    self.say("WARN", str(flow.name), note)
+            notes = self._notes.setdefault(flow.name, NoteLog()).lines(flow.notes, now)
+            for line in (*notes, *chore_lines(self._chores.get(flow.name, {}), flow.chores)):
+                self.say(line.level, str(flow.name), line.text)
+            self._chores[flow.name] = flow.chores
         pictures = [
             flow_picture(flow, self._meters.setdefault(flow.name, Meter()).take(now, flow.records, flow.record_bytes))
             for flow in flows

@@ -1,21 +1,24 @@
-"""A run told in plain lines: one per flow every few seconds, one for every change, none of them twice."""
+"""A run as log lines: one per flow every few seconds, one for every change, a repeated note once a minute."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sparkmirror.cli.standing import Meter, Rate
 from sparkmirror.cli.text import printable
 from sparkmirror.model import FlowName
-from sparkmirror.pipeline import FlowStatus, PartitionStatus, Trouble, counted_states, flow_state, troubles
+from sparkmirror.pipeline import FlowNotes, FlowStatus, PartitionStatus, Trouble, counted_states, flow_state, troubles
 
-__all__ = ["Line", "LogView", "changes", "summary"]
+__all__ = ["Line", "LogView", "NoteLog", "changes", "chore_lines", "summary"]
 
 SUMMARY_S = 5.0
 NAMES_MAX = 5  # of partitions that change alike, named in one line
+REPEAT_S = 60.0  # a note that comes all the time is logged so often
+LEFT_OUT = ""  # stands for the notes that were left out, which are no note themselves
 TROUBLES_MAX = 50  # lines of trouble at one look; a cluster that goes away takes thousands of partitions with it
 
 _LEVELS = {"stopped": "ERROR", "recovering": "WARN", "waiting": "WARN"}  # of a partition
@@ -52,8 +55,7 @@ def changes(before: FlowStatus | None, now: FlowStatus) -> list[Line]:
     if (old.state, old.reason) != (now.state, now.reason):
         text = f"{now.state}: {now.reason}" if now.reason else now.state
         lines.append(Line(_FLOW_LEVELS.get(now.state, "INFO"), text))
-    lines += [Line("WARN", note) for note in dict.fromkeys(now.notes) if note not in old.notes]
-    lines += _chore_lines(old, now)
+    lines += chore_lines(old.chores, now.chores)
     known = {(t.what, t.state, t.code, t.reason) for t in troubles(old)}
     fresh = [t for t in troubles(now) if (t.what, t.state, t.code, t.reason) not in known]
     lines += [_trouble_line(trouble) for trouble in fresh[:TROUBLES_MAX]]
@@ -62,11 +64,11 @@ def changes(before: FlowStatus | None, now: FlowStatus) -> list[Line]:
     return lines + _quiet_changes(old, now)
 
 
-def _chore_lines(old: FlowStatus, now: FlowStatus) -> list[Line]:
+def chore_lines(old: Mapping[str, str], now: Mapping[str, str]) -> list[Line]:
     """What is done beside the copying, where it began or ceased to be in trouble."""
     lines = []
-    for chore, trouble in now.chores.items():
-        before = old.chores.get(chore, "")
+    for chore, trouble in now.items():
+        before = old.get(chore, "")
         if trouble and trouble != before:
             lines.append(Line("WARN", f"{chore}: {trouble}"))
         elif before and not trouble:
@@ -95,12 +97,32 @@ def _quiet_changes(old: FlowStatus, now: FlowStatus) -> list[Line]:
     return lines
 
 
+class NoteLog:
+    """Which notes of one flow are to be said now: the new ones, and those that came again, at most once in `REPEAT_S`."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, tuple[int, float]] = {}  # the number of the note that was said, and when
+
+    def lines(self, notes: FlowNotes, now: float) -> list[Line]:
+        """What is to be said, counted as said."""
+        numbered = notes.numbered() | ({LEFT_OUT: notes.left_out} if notes.left_out else {})
+        self._said = {note: said for note, said in self._said.items() if note in numbered or now < said[1] + REPEAT_S}
+        due = [note for note, number in numbered.items() if self._is_due(note, number, now)]
+        self._said |= {note: (numbered[note], now) for note in due}
+        return [Line("WARN", f"{notes.left_out} older notes were left out" if note == LEFT_OUT else note) for note in due]
+
+    def _is_due(self, note: str, number: int, now: float) -> bool:
+        said, when = self._said.get(note, (0, -math.inf))
+        return number > said and now >= when + REPEAT_S
+
+
 class LogView:
     """Writes lines of time, level, flow and message."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
         self._seen: dict[FlowName, FlowStatus] = {}
+        self._notes: dict[FlowName, NoteLog] = {}
         self._meters: dict[FlowName, Meter] = {}
         self._due: dict[FlowName, float] = {}
 
@@ -118,7 +140,8 @@ class LogView:
     def show(self, flows: Sequence[FlowStatus], now: float) -> None:
         """Says what changed since the last look, and how each flow stands if it is time to."""
         for flow in flows:
-            for line in changes(self._seen.get(flow.name), flow):
+            notes = self._notes.setdefault(flow.name, NoteLog()).lines(flow.notes, now)
+            for line in (*changes(self._seen.get(flow.name), flow), *notes):
                 self.say(line.level, str(flow.name), line.text)
             self._seen[flow.name] = flow
             rate = self._meters.setdefault(flow.name, Meter()).take(now, flow.records, flow.record_bytes)

@@ -51,7 +51,7 @@ TOKEN_HELP = "A file with the token that callers must send (Authorization: Beare
 CERTIFICATE_HELP = "A PEM file with certificate and key: HTTPS instead of HTTP."
 OPEN_HELP = "Let everybody who reaches HOST read, without token or TLS."
 FILE_HELP = "MirrorMaker 2's properties file."
-CLUSTERS_HELP = "Only flows into these target clusters; repeat it, or name several after FILE as MirrorMaker 2 does."
+CLUSTERS_HELP = "Only flows into these target clusters; repeat it, or name several as MirrorMaker 2 does."
 
 
 class RunView(Protocol):

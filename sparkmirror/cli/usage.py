@@ -1,17 +1,19 @@
-"""Commands whose wrong usage has a status of its own: for tools, 2 means that a question stayed open."""
+"""Commands whose wrong usage has a status of its own (2 means incomplete for tools), and MirrorMaker 2's --clusters."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+import typer
 from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
-__all__ = ["STATUS_USAGE", "UsageCommand", "usage_status"]
+__all__ = ["STATUS_USAGE", "ClustersCommand", "MirrorMakerCommand", "UsageCommand", "usage_status"]
 
 STATUS_USAGE = 1
+CLUSTERS = "--clusters"
 
 
 @contextlib.contextmanager
@@ -36,3 +38,54 @@ class UsageCommand(TyperCommand):
         """As typer does."""
         with usage_status():
             return super().invoke(ctx)
+
+
+class ClustersCommand(TyperCommand):
+    """A command that takes FILE and `--clusters A B …` in any order, as connect-mirror-maker does."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As typer does, with one --clusters for each cluster."""
+        valued = {name for parameter in self.params for name in parameter.opts if not getattr(parameter, "is_flag", True)}
+        return super().parse_args(ctx, _one_cluster_each(args, valued))
+
+
+class MirrorMakerCommand(ClustersCommand):
+    """connect-mirror-maker, whose script can also put itself into the background."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As typer does."""
+        if args[:1] == ["-daemon"]:
+            reason = "-daemon is not supported; a service manager or nohup runs it in the background"
+            raise typer.BadParameter(reason, param_hint="-daemon")
+        return super().parse_args(ctx, args)
+
+
+def _one_cluster_each(words: Sequence[str], valued: Collection[str]) -> list[str]:
+    """The same command line with every list of clusters spread, and with FILE taken out of the list that it ends."""
+    others, lists, is_value, is_list = list[str](), list[list[str]](), False, False
+    end = words.index("--") if "--" in words else len(words)
+    arguments = len(words[end + 1 :])
+    for word in words[:end]:
+        name, equals, value = word.partition("=")
+        if not is_value and name == CLUSTERS:
+            lists.append([value] if equals else [])
+            is_list = True
+        elif is_list and not word.startswith("-"):
+            lists[-1].append(word)
+        else:
+            arguments += not is_value and not word.startswith("-")
+            others.append(word)
+            is_value, is_list = not is_value and word in valued, False
+    if [] in lists:
+        raise typer.BadParameter("expected a cluster, found none", param_hint=CLUSTERS)
+    file = _file_of(lists) if arguments == 0 else []
+    return [*(f"{CLUSTERS}={cluster}" for found in lists for cluster in found), *file, *others, *words[end:]]
+
+
+def _file_of(lists: Sequence[list[str]]) -> list[str]:
+    """FILE where no word is it but the last one of a list of clusters, which is shortened by it."""
+    longer = [found for found in lists if len(found) > 1]
+    if len(longer) > 1:
+        reason = "expected FILE before --clusters, found two lists of clusters that may end with it"
+        raise typer.BadParameter(reason, param_hint=CLUSTERS)
+    return [longer[0].pop()] if longer else []

@@ -187,7 +187,7 @@ def _copy(status: FlowStatus) -> FlowStatus:
         status,
         partitions=partitions,
         stopped_topics=dict(status.stopped_topics),
-        notes=list(status.notes),
+        notes=status.notes.copy(),
         chores=dict(status.chores),
         checkpoints=dict(status.checkpoints),
     )

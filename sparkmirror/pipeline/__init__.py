@@ -7,13 +7,14 @@ from sparkmirror.pipeline.heap import FreedMemory, return_freed_memory
 from sparkmirror.pipeline.repositioning import Repositioning
 from sparkmirror.pipeline.spark import SparkSlots
 from sparkmirror.pipeline.standing import Trouble, counted_states, flow_state, troubles
-from sparkmirror.pipeline.status import CheckpointKey, Discovery, FlowStatus, MirroredTopic, PartitionStatus
+from sparkmirror.pipeline.status import CheckpointKey, Discovery, FlowNotes, FlowStatus, MirroredTopic, PartitionStatus
 
 __all__ = [
     "CheckpointKey",
     "Conductor",
     "Discovery",
     "FlowLedger",
+    "FlowNotes",
     "FlowPlace",
     "FlowStatus",
     "FreedMemory",

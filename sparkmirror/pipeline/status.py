@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from sparkmirror.model import FlowName, TopicPartition
 
-__all__ = ["CheckpointKey", "Discovery", "FlowStatus", "MirroredTopic", "PartitionStatus"]
+__all__ = ["CheckpointKey", "Discovery", "FlowNotes", "FlowStatus", "MirroredTopic", "PartitionStatus"]
+
+NOTES_MAX = 200  # more than anybody reads of one flow; what else happened is in the log
+
+_NOTE_NUMBERS = itertools.count(1)  # of all flows, so that a flow that begins again does not use a number twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,47 @@ class PartitionStatus:
         return max(self.source_end - self.next_upstream, 0)
 
 
+class FlowNotes:
+    """What happened that an operator should know: each text once, the newest `NOTES_MAX` of them. Thread-safe."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self._numbers: dict[str, int] = {}  # by the text, the one that came last at the end
+        self._lock = threading.Lock()
+        self.left_out = 0
+        self += texts
+
+    def append(self, text: str) -> None:
+        """Notes it, also if it was noted before."""
+        with self._lock:
+            self._numbers.pop(text, None)
+            self._numbers[text] = next(_NOTE_NUMBERS)
+            if len(self._numbers) > NOTES_MAX:
+                del self._numbers[next(iter(self._numbers))]
+                self.left_out += 1
+
+    def __iadd__(self, texts: Iterable[str]) -> Self:
+        for text in texts:
+            self.append(text)
+        return self
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.numbered())
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def numbered(self) -> dict[str, int]:
+        """Each note with a number that grows whenever it is noted again."""
+        with self._lock:
+            return dict(self._numbers)
+
+    def copy(self) -> FlowNotes:
+        """The same notes, for another thread to look at."""
+        found = FlowNotes()
+        found._numbers, found.left_out = self.numbered(), self.left_out
+        return found
+
+
 @dataclass(slots=True)
 class FlowStatus:
     """One flow. `state` is "running" only while it copies or has nothing to copy; `remotes` names each topic's copy."""
@@ -75,7 +123,7 @@ class FlowStatus:
     partitions: dict[TopicPartition, PartitionStatus] = field(default_factory=dict)
     remotes: dict[str, str] = field(default_factory=dict)
     stopped_topics: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    notes: FlowNotes = field(default_factory=FlowNotes)
     # What is done beside the copying (checkpoints, configs, …) and what of it cannot be done now; "" if nothing.
     chores: dict[str, str] = field(default_factory=dict)
     # When each checkpoint was written, and how long after its group's position was read; both in ms.

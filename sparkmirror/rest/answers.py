@@ -119,7 +119,8 @@ def _outline(flow: FlowStatus) -> dict[str, object]:
 def _whole(flow: FlowStatus) -> Answer:
     stopped = [{"topic": topic, "reason": reason} for topic, reason in sorted(flow.stopped_topics.items())]
     partitions = [_partition(flow, status) for _, status in sorted(flow.partitions.items())]
-    more = {"notes": flow.notes, "stopped_topics": stopped, "partition_list": partitions}
+    notes = {"notes": [*flow.notes], "notes_left_out": flow.notes.left_out}
+    more = notes | {"stopped_topics": stopped, "partition_list": partitions}
     return json_answer(200, {"schema": SCHEMA} | _outline(flow) | more)
 
 

@@ -206,6 +206,11 @@ def test_who_takes_more_connections_than_there_is_room_for_loses_those_that_were
             assert guest.answer()[0] == 200
 
 
+def large_flow(megabytes: int) -> FlowStatus:
+    """A flow whose whole answer has so many megabytes."""
+    return FlowStatus(FlowName("A", "B"), "running", stopped_topics={f"t{at}": "n" * 1000 for at in range(1000 * megabytes)})
+
+
 @pytest.mark.parametrize("rest", [b"", b"GET /fl"])
 def test_who_goes_away_without_taking_his_answer_is_forgotten(
     door: HttpDoor, rest: bytes, monkeypatch: pytest.MonkeyPatch
@@ -213,7 +218,7 @@ def test_who_goes_away_without_taking_his_answer_is_forgotten(
     monkeypatch.setattr(connection, "READ_S", 0.3)
     monkeypatch.setattr(connection, "HEAD_S", 0.3)
     monkeypatch.setattr(connection, "IDLE_S", 0.3)
-    door.show([FlowStatus(FlowName("A", "B"), "running", notes=["n" * 1000] * 8000)])
+    door.show([large_flow(8)])
     with closing(called(door)) as caller:
         caller.send(get("/flows/A->B") + rest)
         caller.socket.shutdown(socket.SHUT_WR)
@@ -223,7 +228,7 @@ def test_who_goes_away_without_taking_his_answer_is_forgotten(
 
 def test_who_does_not_read_what_he_asked_for_holds_nobody_up(door: HttpDoor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "READ_S", 0.5)
-    large = FlowStatus(FlowName("A", "B"), "running", notes=["n" * 1000] * 20_000)
+    large = large_flow(20)
     door.show([large])
     with closing(called(door)) as caller:
         caller.send(get("/flows/A->B") * 3)
@@ -242,7 +247,7 @@ def test_a_request_behind_a_large_answer_is_answered_and_one_that_is_not_whole_i
     door: HttpDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "HEAD_S", 1.0)
-    door.show([FlowStatus(FlowName("A", "B"), "running", notes=["n" * 1000] * 8000)])
+    door.show([large_flow(8)])
     with closing(called(door)) as caller:
         caller.send(get("/flows/A->B") + get("/health/live", "Connection: close"))
         assert [caller.answer()[0] for _ in range(2)] == [200, 200]
@@ -255,7 +260,7 @@ def test_a_request_behind_a_large_answer_is_answered_and_one_that_is_not_whole_i
 
 def test_answers_that_nobody_takes_are_bounded(door: HttpDoor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "UNSENT_BYTES_MAX", 100_000)
-    door.show([FlowStatus(FlowName("A", "B"), "running", notes=["n" * 1000] * 20_000)])
+    door.show([large_flow(20)])
     with closing(called(door)) as greedy:
         greedy.send(get("/flows/A->B"))
         await_true(lambda: door._house.unsent_bytes > 100_000)

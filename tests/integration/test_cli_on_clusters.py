@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -11,13 +12,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+from integration.scenario import commit
 from kafka import KafkaAdminClient
 
 from sparkmirror.local import LocalCluster, create_topic, perf_produce
+from sparkmirror.tools.inspection import COLUMNS, HEADER, VERDICTS, parse_csv_line
 
-PROGRAM = str(Path(sys.executable).with_name("sparkmirror"))
+BIN = Path(sys.executable).parent
+PROGRAM = str(BIN / "sparkmirror")
 SECONDS_MAX = 120.0  # a run starts in 6 s on two idle cores
 NOBODY = "127.0.0.1:1"  # a port that nobody may listen on without being root
 
@@ -174,3 +179,31 @@ def test_a_run_that_nobody_reads_drains_and_ends(copying: tuple[subprocess.Popen
     process.stdout.close()
     assert process.stderr.read() == ""
     assert process.wait(SECONDS_MAX) == 1
+
+
+def test_the_documents_commands_run_as_they_are_written(
+    two_clusters: tuple[LocalCluster, LocalCluster], topic_name: Callable[..., str], tmp_path: Path
+) -> None:
+    source, target = two_clusters
+    topic, alias, group = topic_name("documented"), topic_name("doc"), topic_name("readers")
+    create_topic(source.bootstrap, topic)
+    perf_produce(source.bootstrap, topic, records=10, record_bytes=10)
+    commit(source, group, topic, {0: 7})
+    write_file(tmp_path / "mm2.properties", source.bootstrap, target.bootstrap, alias=alias, topics=topic)
+    here: dict[str, Any] = {"cwd": tmp_path, "text": True, "env": os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}"}}
+    mirror = ["connect-mirror-maker.sh", "mm2.properties"]
+    with subprocess.Popen(mirror, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **here) as process:
+        try:
+            await_line(process, "records=10 ")
+            process.send_signal(signal.SIGTERM)
+            assert (process.communicate(timeout=SECONDS_MAX)[1], process.returncode) == ("", 0)
+        finally:
+            process.kill()
+    look = [f"{BIN}/kafka-mirrormaker-offset-sync-inspector.sh", "--mm2-config", str(tmp_path / "mm2.properties")]
+    look.append("--include-inactive-groups")
+    told = subprocess.run(look, capture_output=True, timeout=SECONDS_MAX, check=False, **here)
+    header, *lines = told.stdout.splitlines()
+    assert (told.returncode, told.stderr, header) == (0, "", HEADER)
+    [row] = [dict(zip(COLUMNS, parse_csv_line(line) or (), strict=True)) for line in lines if group in line]
+    assert (row["TOPIC"], row["PARTITION"], row["SOURCE GROUP OFFSET"], row["IS OK"]) == (topic, "0", "7", "false")
+    assert row["MESSAGE"] == VERDICTS[7].text

@@ -1,5 +1,5 @@
 """sparkmirror inspect: what each group's position on the target is worth."""
 
-from sparkmirror.cli.inspect.command import InspectCommand, inspect
+from sparkmirror.cli.inspect.command import InspectCommand, InspectorCommand, inspect
 
-__all__ = ["InspectCommand", "inspect"]
+__all__ = ["InspectCommand", "InspectorCommand", "inspect"]

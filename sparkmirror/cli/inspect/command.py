@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Protocol, TextIO
 
 import typer
@@ -20,7 +20,7 @@ from sparkmirror.cli.text import printable
 from sparkmirror.cli.usage import STATUS_USAGE, usage_status
 from sparkmirror.clusters.client import Patience
 from sparkmirror.config import FlowSettings, Settings, load
-from sparkmirror.errors import ConfigError, NoFlowEnabled
+from sparkmirror.errors import ConfigError, ConfigFileUnreadable, NoFlowEnabled
 from sparkmirror.state import Note, Notes
 from sparkmirror.tools.inspection import (
     FlowInspection,
@@ -35,7 +35,7 @@ from sparkmirror.tools.inspection import (
 from sparkmirror.tools.proof import WalkLimits
 from sparkmirror.topology import JavaPattern, RegexRefused, compile_java, require_custom_classes
 
-__all__ = ["InspectCommand", "inspect", "unabbreviated"]
+__all__ = ["InspectCommand", "InspectorCommand", "inspect", "unabbreviated"]
 
 FORMATS = ("table", "csv", "csv-ext", "json")
 STRICT_USAGE = 255
@@ -60,6 +60,23 @@ class InspectCommand(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         """As typer does."""
         with usage_status(STRICT_USAGE if ctx.params.get("compat") else STATUS_USAGE):
+            return super().invoke(ctx)
+
+
+class InspectorCommand(InspectCommand):
+    """The same with the original's defaults: CSV, status 0 whatever the verdicts, 255 for wrong usage."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As typer does."""
+        with usage_status(STRICT_USAGE):
+            rest = super().parse_args(ctx, args)
+        ctx.params["finished_is_zero"] = True
+        ctx.params["form"] = ctx.params["form"] or ("json" if ctx.params["is_json"] else "csv")
+        return rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """As typer does."""
+        with usage_status(STRICT_USAGE):
             return super().invoke(ctx)
 
 
@@ -106,6 +123,7 @@ def inspect(
         str | None, typer.Option(help="strict: as the inspector 0.1, with its defects.", metavar="strict")
     ] = None,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Status 0 whatever is found.")] = False,
+    finished_is_zero: Annotated[bool, typer.Option("--finished-is-zero", hidden=True)] = False,
 ) -> None:
     """Say what each group's position on the target is worth, of flows run by sparkmirror or MirrorMaker 2. Changes nothing.
 
@@ -122,6 +140,7 @@ def inspect(
         has_summary=emit_summary,
         output_path=output_path,
         flows=tuple(flow or ()),
+        finished_is_zero=finished_is_zero,
     )
     options = InspectOptions(
         is_strict=wanted.is_strict,
@@ -149,6 +168,7 @@ class _Wanted:
     has_summary: bool
     output_path: str | None
     flows: tuple[str, ...]
+    finished_is_zero: bool
 
     @property
     def knows_more(self) -> bool:
@@ -217,7 +237,7 @@ def _inspect_all(wanted: _Wanted, options: InspectOptions, watch: float | None) 
         require_custom_classes(settings, None)
         flows = _flows(settings, wanted)
     except ConfigError as error:
-        if not wanted.is_strict:
+        if not wanted.is_strict and not (wanted.finished_is_zero and isinstance(error, ConfigFileUnreadable)):
             error.exit_status = STATUS_USAGE
         raise
     status = 0
@@ -260,6 +280,8 @@ def _sample(wanted: _Wanted, options: InspectOptions, flows: Sequence[FlowSettin
         for line in summary.lines():
             print(printable(line))
     _tell_notes(reports)
+    if wanted.finished_is_zero:
+        return exit_status(replace(report, tally=FlowTally()) for report, _ in reports)
     return status
 
 

@@ -8,30 +8,73 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer.exceptions import TyperException
 
-from sparkmirror.cli.app import error_lines, main, spread_clusters
+from sparkmirror.cli.app import app, error_lines, main
 from sparkmirror.cli.run import settings_of
 from sparkmirror.errors import ClusterUnreachable, ConfigFileUnreadable, ConfigInvalid
 
 PROGRAM = str(Path(sys.executable).with_name("sparkmirror"))
 
 
+def understood(written: str) -> tuple[str, list[str], str | None]:
+    """FILE, --clusters and --listen of a line as the command itself takes it."""
+    verb, *words = written.split()
+    command = typer.main.get_command(app).commands[verb]  # type: ignore[attr-defined]
+    found = command.make_context(verb, words).params
+    return found["file"], found["clusters"] or [], found.get("listen")
+
+
 @pytest.mark.parametrize(
-    ("written", "understood"),
+    ("written", "clusters"),
     [
-        ("run f --clusters A B", "run f --clusters A --clusters B"),
-        ("run f --clusters A B C --once", "run f --clusters A --clusters B --clusters C --once"),
-        ("run f --once --clusters A B --conf a=b", "run f --once --clusters A --clusters B --conf a=b"),
-        ("run --clusters A f", "run --clusters A f"),
-        ("run --master m --clusters A f --clusters B C", "run --master m --clusters A f --clusters B --clusters C"),
-        ("plan f --clusters A --clusters B", "plan f --clusters A --clusters B"),
-        ("run f --clusters", "run f --clusters"),
-        ("demo --records 5", "demo --records 5"),
-        ("offsets skip f --topic t --partition 0 --to 5 --flow A->B --yes",) * 2,
+        ("run f", ""),
+        ("run f --clusters A B", "A B"),
+        ("run f --clusters=A B", "A B"),
+        ("run f --clusters A B C --once", "A B C"),
+        ("run f --once --clusters A B --conf a=b", "A B"),
+        ("run --once f --clusters A B", "A B"),
+        ("run --clusters A f", "A"),
+        ("run --clusters A B f", "A B"),
+        ("run --clusters=A B f", "A B"),
+        ("run --clusters A B f --once", "A B"),
+        ("run --clusters A B --once f", "A B"),
+        ("run --clusters A B -- f", "A B"),
+        ("run --clusters A B --master m f", "A B"),
+        ("run --clusters A --clusters B f", "A B"),
+        ("run --clusters A f --clusters B", "A B"),
+        ("run --master m --clusters A --once f --clusters B C", "A B C"),
+        ("run --listen-certificate c --listen-token t --clusters A f", "A"),
+        ("plan f --clusters A --clusters B", "A B"),
+        ("plan --json --clusters A B f", "A B"),
     ],
 )
-def test_clusters_may_be_named_as_mirror_maker_does(written: str, understood: str) -> None:
-    assert spread_clusters(written.split()) == understood.split()
+def test_file_and_clusters_may_be_given_in_any_order(written: str, clusters: str) -> None:
+    assert understood(written)[:2] == ("f", clusters.split())
+
+
+@pytest.mark.parametrize("written", ["run --listen 8083 --clusters B f", "run --clusters B --listen 8083 f"])
+def test_the_value_of_an_option_is_not_counted_as_the_file(written: str) -> None:
+    assert understood(written) == ("f", ["B"], "8083")
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        ("run --clusters A f --clusters B C", "expected FILE before --clusters, found two lists of clusters that may end"),
+        ("run --clusters A", "Missing argument 'FILE'"),
+        ("run f --clusters", "expected a cluster, found none"),
+        ("run f --clusters --once", "expected a cluster, found none"),
+        ("run --clusters A f --listen", "Option '--listen' requires an argument"),
+        ("run f --clusters A --listen", "Option '--listen' requires an argument"),
+        ("run f --clusters A -- g", "Got unexpected extra argument(s) (g)"),
+    ],
+)
+def test_a_line_without_one_file_is_one_usage_error(written: str, reason: str) -> None:
+    with pytest.raises(TyperException) as refused:
+        understood(written)
+    assert reason in refused.value.format_message()
+    assert refused.value.exit_code == 2
 
 
 def test_spark_settings_are_pairs() -> None:

@@ -15,6 +15,7 @@ from sparkmirror.cli.log_view import Line, LogView, changes, summary
 from sparkmirror.cli.standing import Rate
 from sparkmirror.cli.text import duration, megabytes, printable
 from sparkmirror.pipeline import FlowStatus
+from sparkmirror.pipeline.status import NOTES_MAX, FlowNotes
 
 
 def drawn(flow: FlowStatus, width: int = 100, rate: Rate = Rate()) -> str:  # noqa: B008  frozen
@@ -42,8 +43,72 @@ def test_another_reason_of_the_same_state_is_a_change() -> None:
     assert changes(a_flow(STOPPED), later) == [Line("ERROR", "orders-0 stopped SOURCE_OFFSET_LOST: another")]
 
 
-def test_a_note_is_told_once_however_often_it_was_noted() -> None:
-    assert changes(a_flow(), a_flow(notes=["slot 0 died"] * 3)) == [Line("WARN", "slot 0 died")]
+def logged(notes: FlowNotes, *looks: tuple[float, str]) -> list[tuple[float, str]]:
+    """When which notes are logged, where each look finds a note of its own beside the earlier ones ("": none)."""
+    lines: list[str] = []
+    found, view = [], LogView(lines.append)
+    for now, note in looks:
+        notes += [note] * bool(note)
+        view.show([a_flow(notes=notes.copy())], now)
+        found += [(now, line.partition(" A->B ")[2]) for line in lines if " WARN " in line]
+        lines.clear()
+    return found
+
+
+def test_a_note_is_logged_once_however_often_it_was_noted() -> None:
+    notes = FlowNotes(["slot 0 died"] * 3)
+    assert logged(notes, (0.0, ""), (1.0, ""), (1_000.0, "")) == [(0.0, "slot 0 died")]
+
+
+def test_a_note_that_comes_again_is_logged_again() -> None:
+    looks = (0.0, "slot 0 died"), (100.0, "slot 1 died"), (200.0, "slot 0 died")
+    assert logged(FlowNotes(), *looks) == [*looks]
+
+
+def test_a_note_that_comes_all_the_time_is_logged_once_a_minute() -> None:
+    looks = [(float(second), "slot 0 died") for second in range(130)]
+    assert [now for now, _ in logged(FlowNotes(), *looks)] == [0.0, 60.0, 120.0]
+
+
+def test_a_repetition_that_came_too_soon_is_logged_when_the_minute_is_over() -> None:
+    looks = (0.0, "n"), (1.0, "n"), (59.0, ""), (60.0, ""), (200.0, "")
+    assert [now for now, _ in logged(FlowNotes(), *looks)] == [0.0, 60.0]
+
+
+def test_notes_of_a_flow_that_begins_again_are_logged() -> None:
+    lines: list[str] = []
+    view = LogView(lines.append)
+    for now in (0.0, 100.0):
+        view.show([a_flow(notes=FlowNotes(["slot 0 died"]))], now)
+    assert sum("slot 0 died" in line for line in lines) == 2
+
+
+def test_the_notes_that_are_kept_are_the_newest_and_those_left_out_are_counted() -> None:
+    notes = FlowNotes(f"note {at}" for at in range(NOTES_MAX + 5))
+    notes.append("note 5")
+    assert (len(notes), notes.left_out) == (NOTES_MAX, 5)
+    assert next(iter(notes)) == "note 6"
+    assert [*notes][-2:] == [f"note {NOTES_MAX + 4}", "note 5"]
+
+
+def test_a_flood_of_notes_is_a_bounded_number_of_lines_that_say_how_many_were_left_out() -> None:
+    notes = FlowNotes(f"note {at}" for at in range(10_000))
+    found = [line for _, line in logged(notes, (0.0, ""), (1.0, ""))]
+    assert len(found) == NOTES_MAX + 1
+    assert found[-1] == f"{10_000 - NOTES_MAX} older notes were left out"
+    assert logged(notes, (0.0, "another"))[-1] == (0.0, f"{10_001 - NOTES_MAX} older notes were left out")
+
+
+def test_a_live_view_says_a_note_that_comes_again_again() -> None:
+    console = Console(file=io.StringIO(), width=100, force_terminal=True, color_system=None, legacy_windows=False)
+    notes, view = FlowNotes(["slot 0 died"]), LiveView(console)
+    for now in (0.0, 10.0, 100.0, 200.0):
+        if now == 100.0:
+            notes.append("slot 0 died")
+        view.show([a_flow(notes=notes.copy(), chores={"configs": "slow" if now in (10.0, 200.0) else ""})], now)
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().count("A->B slot 0 died") == 2
+    assert console.file.getvalue().count("A->B configs: slow") == 2
 
 
 def test_an_orderly_end_is_no_error() -> None:
@@ -127,7 +192,7 @@ def test_the_live_view_says_a_note_once() -> None:
     console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None)
     with LiveView(console) as view:
         for second in range(3):
-            view.show([a_flow(notes=["slot 0 died"])], float(second))
+            view.show([a_flow(notes=FlowNotes(["slot 0 died"]))], float(second))
         view.end([a_flow()])
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue().count("slot 0 died") == 1
