@@ -14,13 +14,13 @@ from pathlib import Path
 from integration.mirroring import await_true, create_topics, log_ends, move_log_start, numbered, produce, topics_of
 from integration.scenario import client_of, commit
 
-from papers.pages import PROMPT
+from papers.pages import PROMPT, ROOT
 from sparkmirror.clusters import committed_offsets, read_to_end
 from sparkmirror.local import LocalCluster, MirrorMaker, open_clusters
 from sparkmirror.local.java import QUICK_START
 from sparkmirror.model import TopicPartition
 
-__all__ = ["BLOCKS", "STAGES", "Block", "Shell"]
+__all__ = ["BLOCKS", "STAGES", "Block", "Shell", "run_stages"]
 
 COLUMNS = 118
 SECONDS_MAX = 300.0
@@ -221,11 +221,17 @@ def transforms(shell: Shell) -> None:
         shell.run("try")
 
 
+def pictures(_: Shell) -> None:
+    """doctor and inspect on a terminal, drawn by their own script."""
+    subprocess.run([sys.executable, str(ROOT / "docs" / "pictures" / "stage.py")], check=True)
+
+
 STAGES: Mapping[str, Callable[[Shell], None]] = {
     "demo": demo,
     "quick_start": quick_start,
     "offsets": offsets,
     "transforms": transforms,
+    "pictures": pictures,
 }
 
 

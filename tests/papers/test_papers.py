@@ -22,6 +22,11 @@ WORDS = re.compile(r"\b(told|standing|anew|strays|shelf|slip|guests)\b", re.IGNO
 PATH = re.compile(r"(?<![\w./<-])[\w-][\w./-]*(?:\.(?:py|sh|java|svg|md|json)\b|/(?=[`|]))")
 # What a reader writes or gets, not files of this repository.
 READERS_FILES = {"before.json", "positions.json", "docs/decisions/NNNN-title.md"}
+# An error code, or a key of a properties file, with the alias or flow that it is of, and its value.
+NAME = re.compile(r"`(?:[A-Z]+(?:->[A-Z]+)?\.)?([A-Z]{2,}(?:_[A-Z]+)+|[a-z]+(?:-[a-z]+)*(?:\.[a-z-]+)+)(?: = [^`]*)?`")
+FILE_ENDINGS = (".md", ".py", ".json", ".csv", ".properties", ".svg", ".sh")
+# Keys of brokers, of Spark's connector and of an example, and a topic.
+OTHERS = {"producer.id.expiration.ms", "kafka.security.protocol", "team.name", "eu.orders-fr"}
 # A code in a comment: (O6), (R11, R12), L13: …
 KEYS = ("protocol.md", "differences.md", "doctor.md", "faults.md")
 CODE = re.compile(r"\b[CDGILMOR]\d{1,2}\b")
@@ -33,6 +38,13 @@ def tracked() -> frozenset[str]:
     listed = subprocess.check_output(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, text=True)
     files = [name for name in listed.splitlines() if (ROOT / name).exists()]
     return frozenset(files) | {f"{parent.as_posix()}/" for name in files for parent in Path(name).parents}
+
+
+@functools.cache
+def source_of_program() -> str:
+    """The program, its tests but these, and the bench, as one text."""
+    files = [path for folder in ("sparkmirror", "tests", "bench") for path in (ROOT / folder).rglob("*.py")]
+    return "\n".join(path.read_text("utf-8") for path in files if path.parent != Path(__file__).parent)
 
 
 @functools.cache
@@ -96,6 +108,12 @@ def test_every_test_that_a_page_names_exists(page: Path) -> None:
     assert {name for name in named if f"def {name}(" not in source_of_tests()} == set()
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_every_error_code_and_key_that_a_page_names_is_known_to_the_program(page: Path) -> None:
+    named = set(NAME.findall(page.read_text("utf-8")))
+    assert {name for name in named if name not in source_of_program() and not name.endswith(FILE_ENDINGS)} - OTHERS == set()
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if page.values[0].name not in MADE and "decisions" not in page.id])
 def test_page_keeps_to_the_words_of_the_glossary(page: Path) -> None:
     """Names in code, such as a field of JSON or a file, are not words of the page."""
@@ -108,6 +126,12 @@ def test_every_console_block_was_printed_by_the_script(page: Path) -> None:
         assert block.name in BLOCKS, f"no block of papers/staging.py is called {block.name}: {block.commands}"
         assert block.commands, f"{block.name} has no commands"
         assert block.output, f"{block.name} is empty: make docs"
+
+
+def test_every_page_is_in_the_index() -> None:
+    linked = re.findall(r"\]\(([^)#\s]+)", (ROOT / "docs" / "README.md").read_text("utf-8"))
+    found = {path.relative_to(ROOT / "docs").as_posix() for path in pages() if ROOT / "docs" in path.parents}
+    assert found - {"README.md"} - set(linked) == set()
 
 
 def test_every_block_of_the_script_is_on_one_page() -> None:
