@@ -139,6 +139,22 @@ def test_every_block_of_the_script_is_on_one_page() -> None:
     assert sorted(found) == sorted(BLOCKS)
 
 
+def table(text: str) -> list[list[str]]:
+    """The cells of every row of every table."""
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+
+
+def test_the_numbers_of_the_readme_are_those_of_the_last_bench() -> None:
+    measured = {(row[0], row[1]): row for row in table((ROOT / "bench" / "results" / "latest.md").read_text("utf-8"))}
+    scenarios = {scenario for scenario, who in measured if who == "bare sockets"}
+    shown = {row[0]: row for row in table((ROOT / "README.md").read_text("utf-8")) if row[0] in scenarios}
+    assert set(shown) == scenarios
+    for scenario, row in shown.items():
+        mm2, ours = measured[scenario, "MM2, tuned"], measured[scenario, "sparkmirror"]
+        wanted = [mm2[2], ours[2], *(float(cell) for cell in (ours[4], ours[5], mm2[6], ours[6]))]
+        assert [row[1], row[2], *map(float, row[3:])] == [*wanted[:2], *(pytest.approx(n, rel=0.05) for n in wanted[2:])]
+
+
 def test_every_code_in_a_comment_has_its_key_in_docs() -> None:
     keys = "\n".join((ROOT / "docs" / name).read_text("utf-8") for name in KEYS)
     known = set(re.findall(r"^(?:\| |### )([A-Z]\d{1,2})\b", keys, re.MULTILINE))
