@@ -50,7 +50,7 @@ ROWS = (
     ),
     FaultRow("F06", "the driver is frozen for 60 s", "continues, or ends fenced; never two owners", "N"),
     FaultRow("F07", "a Python worker is frozen, replaced, and wakes up", "its late writes are refused", "N"),
-    FaultRow("F08", "a worker reaches its limit of memory", "the error names slot and limit; continues or ends cleanly", "N"),
+    FaultRow("F08", "a worker reaches its memory limit", "the error names slot and limit; continues or exits cleanly", "N"),
     FaultRow(
         "F09",
         "the flow is started twice on one machine",
@@ -106,7 +106,7 @@ ROWS = (
         "N",
     ),
     FaultRow("F20", "a late Produce of the old owner lands while the new one takes over", "refused; nothing twice", "N"),
-    FaultRow("F21", "the source or the target cannot be reached for minutes", "reported within 30 s; continues by itself", "N"),
+    FaultRow("F21", "the source or the target is unreachable for minutes", "reported within 30 s; continues by itself", "N"),
     FaultRow("F22", "a target broker is frozen for 40 s", "reported within 30 s; continues by itself; nothing twice", "N"),
     FaultRow("F23", "the target's disk is full", "the error names the cluster; continues when there is space", "W"),
     FaultRow(
