@@ -14,7 +14,7 @@ QUICK_TESTS = tests/unit tests/golden tests/hostile $(wildcard tests/test_*.py)
 # hundred processes of `make test` would compile PySpark and the program anew, for 1.4 s of CPU each.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help check install jars demo test faults faults-all soak seeds bench lint clean distclean check-python check-java
+.PHONY: help check install jars demo test faults faults-all soak seeds bench docs lint clean distclean check-python check-java
 
 help:
 	@echo "make check     lint, types and every test that needs no broker, in a minute and a half"
@@ -24,6 +24,7 @@ help:
 	@echo "make faults    the quick rows of docs/faults.md; make faults-all runs every row and writes that page (hours)"
 	@echo "make soak      40 minutes of load with a fault every minute (MINUTES=, SEED=); make seeds: random faults (SEEDS=, N=)"
 	@echo "make bench     throughput and latency beside MirrorMaker 2"
+	@echo "make docs      write the generated pages and the console blocks of README.md and docs/ (STAGES=offsets for some)"
 	@echo "make lint      ruff and mypy"
 	@echo "make jars      fetch the Kafka brokers that demo, test and bench use (once, 55 MB)"
 	@echo "make clean     remove caches; make distclean removes $(VENV) too"
@@ -83,6 +84,12 @@ seeds: jars
 
 bench: jars
 	@$(VENV)/bin/python -m bench
+
+# Console blocks are what their commands print on local clusters; papers/staging.py says what each stage sets up.
+docs: jars
+	@$(VENV)/bin/python -m sparkmirror.config > docs/configuration.md
+	@$(VENV)/bin/python -m sparkmirror.tools.doctor > docs/doctor.md
+	@PYTHONPATH=tests $(VENV)/bin/python -m papers $(STAGES)
 
 lint: $(PACKAGES)
 	@$(VENV)/bin/ruff check .

@@ -22,39 +22,38 @@ REGENERATE = "python -m sparkmirror.config > docs/configuration.md"
 
 _HEAD = f"""# Configuration
 
-Every key of MirrorMaker 2 (Apache Kafka 4.3.1) and what it does here. Made from the program's own tables by
+Every key of MirrorMaker 2 (Apache Kafka 4.3.1) and what it does here. Generated from the program's own tables by
 `{REGENERATE}`; do not edit it.
 
-A key that MirrorMaker 2 knows works, is refused with the reason, or is a warning with the reason; none is dropped in
-silence. `sparkmirror plan FILE` shows the warnings of a file without starting anything.
+A key of MirrorMaker 2 works, is refused with the reason, or causes a warning with the reason; none is ignored silently.
+`sparkmirror plan FILE` shows the warnings of a file without starting anything.
 
 | where | written as | |
 |---|---|---|
 | top | `key` | for all flows or all clusters |
-| cluster | `A.key` | for one cluster; wins over top |
+| cluster | `A.key` | for one cluster; takes precedence over top |
 | target | `B.key` | for all flows into cluster B |
-| flow | `A->B.key` | for one flow; wins over top |
+| flow | `A->B.key` | for one flow; takes precedence over top |
 | role | `A.consumer.key`, `A->B.source.consumer.key` | for a client of one kind |
 
-At top level MirrorMaker 2 drops `producer.*`, `consumer.*`, `admin.*` and the keys marked *flow* below. Here that is a
-warning with the place where they must stand. Types are Kafka's; a LIST is split at commas, so that a pattern cannot hold
-one; patterns are Java's and must fit the whole name. Intervals are seconds; less
-than 0 means never.
+At top level MirrorMaker 2 ignores `producer.*`, `consumer.*`, `admin.*` and the keys marked *flow* below. Here that causes a
+warning with the right place. Types are Kafka's; a LIST is split at commas, so a pattern cannot contain a comma; patterns
+have Java's syntax and must match the whole name. Intervals are in seconds; a negative value means never.
 """
 _EXACTLY_ONCE = """## Exactly once
 
-Copying is exactly-once by default; `exactly.once.source.support` and `exactly.once.support` are accepted with any of
-their values and change nothing. It rests on the ledger, a compacted topic on the target in which an attempt to write is
-recorded before its first byte and what it wrote is proven by receipts; on fencing, since every batch carries the producer
-id and epoch of the flow's owner and brokers refuse those of a former one; and on an order: whoever takes over a partition
-fences it, waits until the log has settled, reads its tail and matches it with the source, and only then writes. Records
-of open and aborted transactions on the source are copied like others unless `A.consumer.isolation.level` is
-`read_committed`.
+Copying is always exactly once; `exactly.once.source.support` and `exactly.once.support` are accepted with any of their
+values and have no effect. The ledger, a compacted topic on the target, records an attempt to write before its first byte,
+and receipts for what it wrote. Every batch carries the producer id and epoch of the flow's owner, and brokers refuse those
+of a previous owner. A new owner of a partition fences it, waits until the log has settled, compares its tail with the
+source, and only then writes
+([protocol.md](protocol.md)). Records of open and aborted transactions on the source are copied like others unless
+`A.consumer.isolation.level` is `read_committed`.
 """
 _CLIENTS_HEAD = """## Clients
 
-`A.consumer.key` and `A->B.source.consumer.key` reach the reader of records; the second wins. Records are read and written
-by clients of our own, which need few of Kafka's settings. Those that work:
+`A.consumer.key` and `A->B.source.consumer.key` configure the client that reads records; the second takes precedence.
+sparkmirror has its own clients, which need few of Kafka's settings. Those that work:
 """
 _WHERE = {
     Scope.TOP: "top",
@@ -77,7 +76,7 @@ def render() -> str:
     parts.append(_EXACTLY_ONCE)
     parts.append(_section("Security", _working(SECURITY_KEYS.values())) + _without_effect(SECURITY_KEYS.values()))
     parts.append(_CLIENTS_HEAD + _client_tables())
-    parts.append("Keys that MirrorMaker 2 writes for its own tasks, never people: " + _names(TASK_KEYS) + ".\n")
+    parts.append("Keys that MirrorMaker 2 sets for its own tasks, not for users: " + _names(TASK_KEYS) + ".\n")
     return "\n".join(parts)
 
 
@@ -86,7 +85,7 @@ def _section(title: str, keys: Mapping[str, Key]) -> str:
 
 
 def _table(keys: Iterable[Key]) -> str:
-    rows = ["| key | type | default | meaning | where | otherwise than in MirrorMaker 2 |", "|---|---|---|---|---|---|"]
+    rows = ["| key | type | default | meaning | where | difference from MirrorMaker 2 |", "|---|---|---|---|---|---|"]
     for key in keys:
         cells = (f"`{key.name}`", _type(key), _default(key), _meaning(key), _where(key), "; ".join(_differences(key)))
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
@@ -113,7 +112,7 @@ def _meaning(key: Key) -> str:
 
 def _where(key: Key) -> str:
     also_top = key.scope is Scope.WORKER and key.name.startswith(WORKER_TOP_PREFIXES)
-    return _WHERE[key.scope] + (", or top, which wins" if also_top else "")
+    return _WHERE[key.scope] + (", or top, which takes precedence" if also_top else "")
 
 
 def _differences(key: Key) -> Iterator[str]:
@@ -141,7 +140,7 @@ def _without_effect(keys: Iterable[Key]) -> str:
         if _reason(key):
             reasons.setdefault(_reason(key), []).append(key)
     lines = [f"- {reason}: {_names({key.name: key for key in found})}" for reason, found in reasons.items()]
-    return "\nAccepted, but without effect, and a warning says so:\n\n" + "\n".join([*lines, ""])
+    return "\nAccepted without effect, with a warning:\n\n" + "\n".join([*lines, ""])
 
 
 def _client_tables() -> str:

@@ -26,14 +26,14 @@ ROWS = (
     FaultRow(
         "F01",
         "the driver is killed (−9) at each named point of an attempt",
-        "a restart goes on; nothing lost, nothing twice, not even in a partition's first second",
+        "a restart continues; nothing lost, nothing twice, not even in a partition's first second",
         "P",
     ),
-    FaultRow("F02", "an executor is killed (−9) in mid-flight", "another one goes on; nothing lost, nothing twice", "N"),
+    FaultRow("F02", "an executor is killed (−9) in mid-flight", "another one continues; nothing lost, nothing twice", "N"),
     FaultRow(
         "F03",
         "a Python worker is killed (−9) at each named point",
-        "another one goes on; nothing lost, nothing twice; the log names the flow",
+        "another one continues; nothing lost, nothing twice; the log names the flow",
         "P",
     ),
     FaultRow(
@@ -48,9 +48,9 @@ ROWS = (
         "drains and ends with 0 within 10 s, nothing twice; a second signal ends it at once",
         "P",
     ),
-    FaultRow("F06", "the driver is frozen for 60 s", "goes on, or ends fenced; never two owners", "N"),
+    FaultRow("F06", "the driver is frozen for 60 s", "continues, or ends fenced; never two owners", "N"),
     FaultRow("F07", "a Python worker is frozen, replaced, and wakes up", "its late writes are refused", "N"),
-    FaultRow("F08", "a worker reaches its limit of memory", "the error names slot and limit; goes on or ends cleanly", "N"),
+    FaultRow("F08", "a worker reaches its memory limit", "the error names slot and limit; continues or exits cleanly", "N"),
     FaultRow(
         "F09",
         "the flow is started twice on one machine",
@@ -60,11 +60,11 @@ ROWS = (
     FaultRow(
         "F10",
         "the flow is started twice on two machines; MirrorMaker 2 runs the same flow",
-        "one of two is fenced; what MirrorMaker 2 writes is told as a stranger's",
+        "one of two is fenced; MirrorMaker 2's writes are reported as foreign records",
         "N",
     ),
     FaultRow("F11", "MirrorMaker 2, then sparkmirror, then MirrorMaker 2", "no gap, nothing twice", "N"),
-    FaultRow("F12", "a source broker restarts; is killed (−9)", "goes on; no gap", "P"),
+    FaultRow("F12", "a source broker restarts; is killed (−9)", "continues; no gap", "P"),
     FaultRow(
         "F13",
         "a target broker restarts; is killed (−9) while it is written to",
@@ -97,7 +97,7 @@ ROWS = (
         "P",
     ),
     FaultRow(
-        "F18", "an answer is cut inside its frame: Fetch, Produce, Metadata", "asked again; not told as corruption", "N"
+        "F18", "an answer is cut inside its frame: Fetch, Produce, Metadata", "asked again; not reported as corruption", "N"
     ),
     FaultRow(
         "F19",
@@ -106,9 +106,9 @@ ROWS = (
         "N",
     ),
     FaultRow("F20", "a late Produce of the old owner lands while the new one takes over", "refused; nothing twice", "N"),
-    FaultRow("F21", "the source or the target cannot be reached for minutes", "told within 30 s; goes on by itself", "N"),
-    FaultRow("F22", "a target broker is frozen for 40 s", "told within 30 s; goes on by itself; nothing twice", "N"),
-    FaultRow("F23", "the target's disk is full", "the error names the cluster; goes on when there is space", "W"),
+    FaultRow("F21", "the source or the target is unreachable for minutes", "reported within 30 s; continues by itself", "N"),
+    FaultRow("F22", "a target broker is frozen for 40 s", "reported within 30 s; continues by itself; nothing twice", "N"),
+    FaultRow("F23", "the target's disk is full", "the error names the cluster; continues when there is space", "W"),
     FaultRow(
         "F24",
         "the target refuses writes: rights, quota, `max.message.bytes` lowered",
@@ -118,10 +118,10 @@ ROWS = (
     FaultRow(
         "F25",
         "retention overtakes the reader, running and stopped",
-        "`SOURCE_OFFSET_LOST` with the count; if the gap is accepted, goes on, and the gap is kept",
+        "`SOURCE_OFFSET_LOST` with the count; if the gap is accepted, continues, and the gap is kept",
         "P",
     ),
-    FaultRow("F26", "the source topic is deleted", "told; the copy stays; the others go on", "P"),
+    FaultRow("F26", "the source topic is deleted", "reported; the copy stays; the others continue", "P"),
     FaultRow(
         "F27",
         "the source topic is deleted and created again: (a) shorter, (b) longer than the position",
@@ -145,7 +145,7 @@ ROWS = (
     FaultRow(
         "F32",
         "partitions are added: to the source; to the target",
-        "new ones are copied from 0; numbers kept; a difference is told",
+        "new ones are copied from 0; numbers kept; a difference is reported",
         "N",
     ),
     FaultRow(
@@ -169,7 +169,7 @@ ROWS = (
     FaultRow(
         "F36",
         "rights are taken away, a password is changed, while copying",
-        "told within 30 s with operation and resource; goes on when restored",
+        "reported within 30 s with operation and resource; continues when restored",
         "P",
     ),
     FaultRow(
@@ -195,13 +195,13 @@ ROWS = (
     FaultRow(
         "F41",
         "an internal topic is missing, not compacted, has 2 partitions, is truncated",
-        "refuses to start with what to do, or makes it anew where nothing is lost",
+        "refuses to start with what to do, or creates it again where nothing is lost",
         "N",
     ),
     FaultRow(
         "F42",
         "the ledger is lost, truncated, or behind MirrorMaker 2's positions",
-        "made anew from positions, syncs and both logs; else refuses; never begins at the beginning by itself",
+        "rebuilt from positions, syncs and both logs; else refuses; never starts at the beginning by itself",
         "P",
     ),
     FaultRow(
@@ -228,7 +228,7 @@ ROWS = (
         "copying is unaffected; 413, 408, 429",
         "N",
     ),
-    FaultRow("F47", "no file descriptors left; the log's disk is full", "told cleanly; copying goes on without logs", "W"),
+    FaultRow("F47", "no file descriptors left; the log's disk is full", "reported; copying continues without logs", "W"),
     FaultRow(
         "F48",
         "hours of random rows, by seed",
@@ -244,7 +244,7 @@ ROWS = (
     ),
     FaultRow("F50", "the first batch of a new producer is refused while more are in flight", "no hole", "P"),
     FaultRow("F51", "the transactional id expires under a running owner; its epochs run out", "noticed; nothing twice", "N"),
-    FaultRow("F52", "Spark starts a task again by itself", "the second attempt refuses itself; another one goes on", "N"),
+    FaultRow("F52", "Spark starts a task again by itself", "the second attempt refuses itself; another one continues", "N"),
     FaultRow(
         "F53",
         "a late receipt or `closed` of an old owner; the ledger is compacted in between",

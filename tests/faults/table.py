@@ -11,25 +11,25 @@ from faults.rows import MM2_ROWS, ROWS, FaultRow
 HEAD = """\
 # Faults
 
-What is done to the mirror, what is expected, and what was seen; of Kafka's own MirrorMaker 2 too. Every row is staged on
-real brokers and judged by Java's own consumer and tools: nothing lost, nothing twice, nothing out of order. Which tests
-stage a row, `@pytest.mark.fault` says; this page is written by
+Each row is one fault: what is expected, what sparkmirror did, and what Kafka's own MirrorMaker 2 did. The faults are
+injected on real brokers, and Kafka's own consumer and tools check the result: nothing lost, nothing twice, nothing out of
+order. Tests name their rows with `@pytest.mark.fault`. This page is written by
 
     make faults-all                         # everything, hours
     make faults-all PYTEST_ARGS="-k F12"    # one row; the other results stay
 
-and `make faults`, a part of `make test`, runs the quick ones (class P) after each change. N runs nightly, W weekly. The last
-results, test by test, are in `faults.json`. Faults at random moments are in [seeds](seeds.md) and [soak](soak.md).
+`make faults`, a part of `make test`, runs the quick rows (class P) after each change. N runs nightly, W weekly. The last
+results of each test are in `faults.json`. Faults at random moments are in [seeds](seeds.md) and [soak](soak.md).
 """
 
 MM2_NOTE = """\
 **How MirrorMaker 2 was measured** (`tests/faults/mm2`). Version 4.3.1 from Kafka's own jars, one process, the same brokers,
-the same load and the same judge, and 120 s to converge after the fault is gone. Its settings are its defaults, which
-copy at least once, but for these: topics, groups and checkpoints are looked at each second, positions are stored each second
-(`offset.flush.interval.ms`; with its default of 60 s where the row says so), `tasks.max` is 2, internal topics have one
+the same load and the same checks, and 120 s to converge after the fault is gone. Its settings are its defaults, which
+copy at least once, except for these: topics, groups and checkpoints are refreshed each second, positions are stored each
+second (`offset.flush.interval.ms`; 60 s, the default, where the row says so), `tasks.max` is 2, internal topics have one
 replica. *Told* means that the state of one of its tasks, as its REST interface shows it, is FAILED; else the worst level
 of the lines about it in its log is given; *silent* means that there is no WARN and no ERROR. Seconds are those until
-everything was copied. To it F01, F02 and F03 are one fault: its process is killed.
+everything was copied. For MirrorMaker 2, F01, F02 and F03 are one fault: its process is killed.
 """
 
 COLUMNS = """\

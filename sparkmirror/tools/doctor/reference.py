@@ -16,49 +16,48 @@ _HEAD = """# The doctor
     sparkmirror why FILE TOPIC | TOPIC:PARTITION | GROUP [--flow 'A->B'] [--json]
     sparkmirror doctor --explain ID
 
-Both read the clusters and change nothing, need no Spark, and work while flows run: on those of sparkmirror and on those of a
-MirrorMaker 2 that somebody else runs. FILE is the `mm2.properties` of the flow.
+Both read the clusters and change nothing. They need no Spark, and work while flows run: flows of sparkmirror and flows of
+MirrorMaker 2. FILE is the `mm2.properties` of the flow.
 
 ![doctor on a terminal](pictures/doctor.svg)
 
-`doctor` prints one line for each flow, then findings, worst first, one block for each cause. A finding has an id, a severity
-(E error, W warning, I information), a certainty (*proven* by what was read, *likely*, *possible*), the numbers that it rests
-on with the time at which they were read, and what mends it. `--explain ID` prints the rule. `why` asks the questions about
-one topic, partition or group in their order and stops at the first certain cause.
+`doctor` prints one line for each flow, then findings, worst first, one block for each cause. A finding has an id, a
+severity (E error, W warning, I information), a certainty (*proven*, *likely*, *possible*), its evidence with the time at
+which it was read, and a fix. `--explain ID` prints the rule. `why` runs the checks for one topic, partition or group in
+order and stops at the first certain cause.
 
 | status | |
 |---|---|
-| 0 | nothing wrong |
+| 0 | no problem found |
 | 1 | usage or configuration |
-| 2 | incomplete: a question could not be answered; each is printed with the right or fact that it takes |
+| 2 | incomplete: some checks could not run; each is printed with the right or data that it needs |
 | 3 | warnings |
 | 4 | errors |
 
-Errors win over incomplete, incomplete over warnings: what is not known may be worse than a warning.
+Errors take precedence over incomplete, incomplete over warnings: what is unknown may be worse than a warning.
 
-**Two looks.** While something is to be copied, a flow is looked at twice, `--wait` seconds apart (3 by default, 0 for one
-look), to tell whether it moves. `--baseline FILE` keeps topic ids, ends, positions and commits of the last looks in a file
-and compares with them the next time: only so can be told that a topic was created again while nobody looked, or that
-something has been wrong for longer than the mirror's own intervals.
+**Two reads.** A flow with lag is read twice, `--wait` seconds apart (3 by default, 0 for one read), to see whether it makes
+progress. `--baseline FILE` stores topic ids, ends, positions and commits in a file and compares them the next time. Only
+this shows that a topic was re-created between two runs, or that a problem lasts longer than the mirror's own intervals.
 
-**Records.** Where offsets alone leave a question, a few records of both sides are read (no group, nothing is committed):
-C01, C02, C22, C24, D5, D6, D7, and the next record of each partition with lag. `--no-record-reads` leaves these out.
+**Records.** Where offsets alone are not enough, a few records of both clusters are read (no group, nothing is committed):
+C01, C02, C22, C24, D5, D6, D7, and the next record of each partition with lag. `--no-record-reads` disables these reads.
 
 **Rights.** Describe on topics, groups and clusters, DescribeConfigs on topics, Read on the internal topics, and Read on the
-topics for what reads records. A right that is missing leaves its check open, never a wrong verdict.
+topics for checks that read records. A missing right makes its check incomplete, never wrong.
 
 **JSON.** `--json` has `"schema": 1`; fields may be added under the same number. `flows[]` hold `flow`, `runner`, `lag`,
 `partitions`, `groups`, `findings[]` and `open[]`; a finding has `id`, `severity`, `certainty`, `flow`, `subject{topic,
 partition,group,cluster}`, `cause`, `message`, `facts[]{name,value,time_ms}`, `rule`, `mend` and `command`.
 
-**MirrorMaker 2 on a Connect cluster** keeps its states in other topics: write `offset.storage.topic`,
-`status.storage.topic`, `config.storage.topic` and `group.id` of that cluster into FILE (`B.offset.storage.topic` and so on).
+**MirrorMaker 2 on a Connect cluster** keeps its state in other topics: set `offset.storage.topic`, `status.storage.topic`,
+`config.storage.topic` and `group.id` of that cluster in FILE (`B.offset.storage.topic` and so on).
 """
 
 _SECTIONS = (
     ("D", "Why something is not copied (D1–D12)"),
     ("C", "What is wrong with a copy or a group (C01–C26)"),
-    ("V", "The surroundings (V1–V6)"),
+    ("V", "The clusters (V1–V6)"),
 )
 
 
