@@ -91,14 +91,23 @@ class Appender:
         topics: dict[bytes | str, list[tuple[int, Batch]]] = {}
         for partition, batch in batches.items():
             topics.setdefault(partition.topic, []).append((partition.partition, batch))
-        if node not in self._connections:
-            self._connections[node] = self._client.dial_leader(next(iter(batches)))
+        connection = self._connection(node, next(iter(batches)))
         parts = encode_produce(topics)
-        frame, at = self._connections[node].exchange(PRODUCE_API, PRODUCE_BY_NAME, parts, timeout_s=REQUEST_TIMEOUT_S)
+        frame, at = connection.exchange(PRODUCE_API, PRODUCE_BY_NAME, parts, timeout_s=REQUEST_TIMEOUT_S)
         verdicts = {TopicPartition(str(v.topic), v.partition): v for v in parse_produce(frame, at, by_id=False)}
         if verdicts.keys() != batches.keys():
             raise InternalError(f"batches for {sorted(batches)} sent, verdicts on {sorted(verdicts)}")
         return verdicts
+
+    def _connection(self, node: int, partition: TopicPartition) -> Connection:
+        """Ours to this leader; a new one before the broker ends the session of the old one."""
+        found = self._connections.get(node)
+        if found is not None and found.is_outlived:
+            self._connections.pop(node).close()
+            found = None
+        if found is None:
+            found = self._connections[node] = self._client.dial_leader(partition)
+        return found
 
     def close(self) -> None:
         """Drops the connections and what is known of leaders; the next send finds both anew."""
