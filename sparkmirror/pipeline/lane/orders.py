@@ -81,11 +81,11 @@ class LaneOrder:
     producer_id: int
     producer_epoch: int
     names_are_final: bool = False
-    file_words: str = ""  # how a command line names the configuration file
     group: int = -1
     carried: tuple[str, ...] = ()
     shelved: tuple[str, ...] = ()
     changes: tuple[tuple[Change, ...], ...] = ()
+    file_words: str = ""  # how a command line names the configuration file
 
     @property
     def has_shelf(self) -> bool:
