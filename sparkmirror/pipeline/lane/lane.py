@@ -94,11 +94,13 @@ class RecordLane:
         context = self._context
         if time.monotonic() < self._due or not (self._mine() or self._given):
             return
+        context.beat()  # what follows may wait for a cluster, again and again
         producer = raise_lane_epoch(context)
         if self._given:  # an attempt belongs to one query
             recover_lane(context, recorder, self._held(), take)
             self._pass_culprits(recorder)
             self._waiting |= self._given
+            self._look_at_source()
             self._open_waiting()
             self._listed, self._given = {}, {}  # only now: whatever failed before is done again
         mine = self._mine()
@@ -261,7 +263,12 @@ class RecordLane:
     # --- topics that cannot be read now --------------------------------------------------------------------------
 
     def look(self, recorder: Recorder, take: Callable[[LedgerRecord], None]) -> None:
-        """Leaves out what nobody leads on the source, stops what is another topic now, and takes back what can be read."""
+        """Leaves out what cannot be read, and takes back what can be read again."""
+        self._look_at_source()
+        self._take_back(recorder, take)
+
+    def _look_at_source(self) -> None:
+        """Which partitions nobody leads; stops those whose topic is another one now."""
         context, now = self._context, time.monotonic()
         orders = self._open_orders() | self._waiting
         if not orders:
@@ -277,7 +284,6 @@ class RecordLane:
                 if now - away[partition] >= AWAY_SHOWN_S:
                     context.show(partition, "waiting", "SOURCE", self._unled(view, partition))
         self._away = away
-        self._take_back(recorder, take)
 
     def _unled(self, view: ClusterView, partition: TopicPartition) -> str:
         source, topic = self._context.source, view.topics.get(partition.topic)

@@ -44,7 +44,7 @@ from sparkmirror.pipeline.status import MirroredTopic
 
 __all__ = ["lane_id", "raise_lane_epoch", "recover_lane"]
 
-SETTLE_PAUSE_S, SETTLE_S = 0.02, 10.0
+SETTLE_PAUSE_S, SETTLE_S = 0.02, 5.0
 NOT_ENOUGH_REPLICAS, OFFSET_NOT_AVAILABLE = 19, 78
 FENCE_PAUSE_S, FENCE_TRIES = 0.2, 50
 
