@@ -277,9 +277,11 @@ def send(cluster: LocalCluster, topic: str, values: list[bytes]) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.fault("F12", "F15")
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize(
+    "side",
+    [pytest.param("source", marks=pytest.mark.fault("F12")), pytest.param("target", marks=pytest.mark.fault("F13"))],
+)
 def test_a_partition_without_a_leader_waits_alone(
     source_cluster: LocalCluster, target_cluster: LocalCluster, three_brokers, tmp_path: Path, side: str
 ) -> None:
@@ -438,3 +440,23 @@ def test_F01_F03_killed_drivers_and_workers_lose_and_double_nothing(frozen: Froz
                 mirror.kill()
     assert run_once(frozen.path).status == 0
     frozen.judge(sent)
+
+
+@pytest.mark.nightly
+@pytest.mark.fault("F27")
+@pytest.mark.timeout(600)
+def test_F27_a_topic_that_is_replaced_while_nobody_copies_it_is_not_spliced(frozen: Frozen) -> None:
+    """The mirror was killed, so that its last attempt has no end; the next one starts while the topic is gone."""
+    produce(frozen.source, frozen.topic, 0, FIRST)
+    with live_mirror(frozen.path) as mirror:
+        await_end(frozen.target, frozen.remote, 10, START_S)
+    with admin_of(frozen.source) as admin:
+        admin.delete_topics([frozen.topic])
+        await_true(lambda: frozen.topic not in admin.list_topics(), what="it is deleted")
+    with live_mirror(frozen.path) as mirror:
+        mirror.await_said(" running", START_S)
+        create_topics(frozen.source, {frozen.topic: (1, {})})
+        produce(frozen.source, frozen.topic, 0, LONG)
+        mirror.await_said(f"{frozen.topic}-0 stopped SOURCE_TOPIC_RECREATED", 2 * TOLD_S)
+        assert mirror.stop().status == 0, mirror.output
+    assert values_of(frozen.target, frozen.remote) == shouted(FIRST)
