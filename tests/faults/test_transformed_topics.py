@@ -42,7 +42,7 @@ from sparkmirror.local import LocalCluster
 ALIAS = "mended"
 FLOW = f"{ALIAS}->{ALIAS}-to"
 SHOUT = "select * except (value), concat(value, binary('!')) as value from records"
-START_S, TOLD_S = 180.0, 30.0
+START_S, NOTICE_S = 180.0, 30.0
 LIMIT = 3000
 STOPS = {
     "mended-overtaken": "SOURCE_OFFSET_LOST",
@@ -133,7 +133,7 @@ def spoil_source(source: LocalCluster, mirror: LiveMirror) -> None:
 
 def await_state(story: Story, mirror: LiveMirror, topic: str, state: str) -> None:
     began = time.monotonic()
-    mirror.await_said(f"{topic}-0 {state}", 2 * TOLD_S)
+    mirror.await_said(f"{topic}-0 {state}", 2 * NOTICE_S)
     story.seconds[topic] = time.monotonic() - began
 
 
@@ -149,7 +149,7 @@ def story(
     source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Story]:
     """One run under which everything happens, the commands that it named, and a run after them."""
-    source, target, told = source_cluster, target_cluster, Story()
+    source, target, seen = source_cluster, target_cluster, Story()
     create_topics(source, dict.fromkeys(TOPICS, (1, {})))
     create_topics(target, {f"{ALIAS}.mended-large": (1, {"max.message.bytes": str(LIMIT)})})
     for topic in TOPICS:
@@ -164,33 +164,33 @@ def story(
             await_end(target, f"{ALIAS}.{topic}", 10, START_S)
         with admin_of(source) as admin:
             admin.delete_topics(["mended-gone"])
-        await_state(told, mirror, "mended-gone", "waiting SOURCE")
+        await_state(seen, mirror, "mended-gone", "waiting SOURCE")
         beside.go_on()
         spoil_source(source, mirror)
         for topic in ("mended-shorter", "mended-longer", "mended-overtaken"):
-            await_state(told, mirror, topic, f"stopped {STOPS[topic]}")
+            await_state(seen, mirror, topic, f"stopped {STOPS[topic]}")
         await_end(target, f"{ALIAS}.mended-skipped", 13)
         beside.go_on()
         produce(source, "mended-large", 0, LARGE, batch=1)
-        await_state(told, mirror, "mended-large", "stopped RECORD_TOO_LARGE")
+        await_state(seen, mirror, "mended-large", "stopped RECORD_TOO_LARGE")
         beside.go_on()
-        told.live = mirror.stop()
+        seen.live = mirror.stop()
     set_topic_config(target, f"{ALIAS}.mended-large", {"max.message.bytes": "1000000"})
     for topic in ("mended-overtaken", "mended-shorter", "mended-longer"):
-        ended = hosted_command(*command_of(told, topic), "--yes")
-        told.commands[topic] = Outcome(ended.returncode, ended.stdout + ended.stderr)
+        ended = hosted_command(*command_of(seen, topic), "--yes")
+        seen.commands[topic] = Outcome(ended.returncode, ended.stdout + ended.stderr)
     for topic in WANTED.keys() - {"mended-gone"}:
         produce(source, topic, 0, THIRD)
-    told.last = run_once(path)
-    told.sent = beside.sent
-    yield told
+    seen.last = run_once(path)
+    seen.sent = beside.sent
+    yield seen
 
 
 @pytest.mark.fault("F26")
 @pytest.mark.timeout(600)
 def test_F26_a_deleted_source_topic_waits_alone(story: Story, target_cluster: LocalCluster) -> None:
     assert "topic mended-gone is gone" in story.line("mended-gone", "waiting")
-    assert story.seconds["mended-gone"] < TOLD_S
+    assert story.seconds["mended-gone"] < NOTICE_S
     assert story.live is not None and story.live.status == 0, story.live
     assert TRACEBACK not in story.live.output
     assert values_of(target_cluster, f"{ALIAS}.mended-gone") == shouted(FIRST)
@@ -199,7 +199,7 @@ def test_F26_a_deleted_source_topic_waits_alone(story: Story, target_cluster: Lo
 @pytest.mark.parametrize("topic", [pytest.param(topic, marks=pytest.mark.fault(row)) for topic, row in ROWS.items()])
 @pytest.mark.timeout(600)
 def test_a_loss_stops_its_partition_alone_and_names_what_helps(story: Story, topic: str) -> None:
-    assert story.seconds[topic] < TOLD_S
+    assert story.seconds[topic] < NOTICE_S
     wanted = "max.message.bytes" if topic == "mended-large" else f"--topic {topic} --partition 0"
     assert wanted in story.line(topic, f"stopped {STOPS[topic]}")
 
@@ -246,11 +246,11 @@ def test_a_copy_that_is_cut_while_it_is_read_holds_nobody_up(
         if how == "created again":
             recreate_topic(target_cluster, remote)
             held.unlink()
-            mirror.await_said(f"{topic}-0 stopped TARGET_TOPIC_RECREATED", 2 * TOLD_S)
+            mirror.await_said(f"{topic}-0 stopped TARGET_TOPIC_RECREATED", 2 * NOTICE_S)
         else:
             move_log_start(target_cluster, remote, 0, 500)
             held.unlink()
-            await_true(lambda: log_ends(target_cluster, remote)[0] >= len(made), 2 * TOLD_S, "the rest is copied")
+            await_true(lambda: log_ends(target_cluster, remote)[0] >= len(made), 2 * NOTICE_S, "the rest is copied")
         assert mirror.stop().status == 0
     assert died.exists()
     assert values_of(target_cluster, remote) == (shouted(made[500:]) if how == "records deleted" else [])
@@ -457,6 +457,6 @@ def test_F27_a_topic_that_is_replaced_while_nobody_copies_it_is_not_spliced(froz
         mirror.await_said(" running", START_S)
         create_topics(frozen.source, {frozen.topic: (1, {})})
         produce(frozen.source, frozen.topic, 0, LONG)
-        mirror.await_said(f"{frozen.topic}-0 stopped SOURCE_TOPIC_RECREATED", 2 * TOLD_S)
+        mirror.await_said(f"{frozen.topic}-0 stopped SOURCE_TOPIC_RECREATED", 2 * NOTICE_S)
         assert mirror.stop().status == 0, mirror.output
     assert values_of(frozen.target, frozen.remote) == shouted(FIRST)

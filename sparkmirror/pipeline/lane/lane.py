@@ -290,8 +290,8 @@ class RecordLane:
         if topic is None or topic.error == UNKNOWN_TOPIC:
             return f"source topic {partition.topic} is gone"
         needs = f"Describe on topic {partition.topic}"
-        told = refusal(topic.error, source.who, needs) if topic.error else "nobody leads it"
-        return f"source {source.alias}: {partition}: {told}"
+        reason = refusal(topic.error, source.who, needs) if topic.error else "it has no leader"
+        return f"source {source.alias}: {partition}: {reason}"
 
     def _stop_recreated(self, order: Open, topic: TopicView) -> None:
         context, partition = self._context, order.partition

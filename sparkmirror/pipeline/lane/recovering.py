@@ -123,7 +123,7 @@ def _is_led(context: FlowContext, order: Open, present: ClusterView) -> bool:
         topic = present.topics.get(target.topic)
         is_gone = topic is None or bool(topic.error)
         if present.leader(target) is None and (target == home or not is_gone):
-            reason = f"topic {target.topic} is gone" if is_gone else f"nobody leads {target}"
+            reason = f"topic {target.topic} is gone" if is_gone else f"{target} has no leader"
             _wait(context, order.partition, f"cluster {context.target.alias}: {reason}")
             return False
     return True
