@@ -18,7 +18,8 @@ from sparkmirror.errors import ConfigError
 __all__ = ["ARMED", "POINTS", "arm", "point"]
 
 # In the order of an attempt's life; faults.md names them K1 to K9. `slots.silent` is the
-# driver's, about to give up a slot; the last two are a task's of the record lane.
+# driver's, about to give up a slot; the last three are the record lane's: two of a task,
+# one of the driver, about to read what landed.
 POINTS = (
     "attempt.opened",
     "relay.before_produce",
@@ -32,6 +33,7 @@ POINTS = (
     "slots.silent",
     "lane.intent_acked",
     "lane.batch_acked",
+    "lane.log_settled",
 )
 HOLD_S_MAX = 120.0
 _ORDER = re.compile(r"([a-z._]+)=(kill|hold)@(\d+):(.+)\Z")

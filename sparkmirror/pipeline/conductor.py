@@ -99,7 +99,6 @@ class Conductor:
         self._placing = Placing(self._context, self._slots, self._discover)
         self._lane = RecordLane(self._context, self._spark, self._placing)
         self._lost: set[TopicPartition] = set()
-        self._gapped: set[TopicPartition] = set()
         self._counted: dict[Attempt, tuple[int, int]] = {}
         self._due: dict[str, float] = {}
         self._outlasted: set[Attempt] = set()
@@ -182,7 +181,7 @@ class Conductor:
     def _recover_first(self) -> None:
         """Ends what the last owner left open."""
         lost = lost_attempts(self._context.ledger.view)
-        as_records = [order for order in lost if order.slot == RECORD_LANE and order.partition.topic in self._context.topics]
+        as_records = [order for order in lost if order.slot == RECORD_LANE]
         self._lane.recover_first(self._recorder, self._take, as_records)
         rest = [order for order in lost if order.slot != RECORD_LANE]
         self._lost |= recover(self._context, self._recorder, rest, self._take, self._outlast, raise_epoch=False)
@@ -280,6 +279,7 @@ class Conductor:
         self._every("offset syncs", SYNCS_S, self._recorder.write_syncs)
         self._every("positions", POSITIONS_S, self._recorder.flush)
         self._every("ends", max(ENDS_S, len(self.status.partitions) / ENDS_PER_S), self._placing.look_at_ends)
+        self._every("transformed topics", ENDS_S, lambda: self._lane.look(self._recorder, self._take))
         self._every("moves", MOVES_S, self._placing.move)
         self._every("map", TRIM_S, lambda: trim_map(context))
         self._every("blocks", CONDENSE_S, lambda: condense_map(context))
@@ -340,10 +340,10 @@ class Conductor:
 
     def _pass_gaps(self) -> None:
         """Goes on where the source deleted records and `on.source.gap` says to skip them; once their attempt is closed."""
-        for partition in sorted(self._gapped):
+        for partition in sorted(self._context.gapped):
             if partition.topic in self._context.topics and self._context.ledger.view.of(partition).is_closed:
                 move = self._placing.pass_gap(partition)
-                self._gapped.discard(partition)
+                self._context.gapped.discard(partition)
                 if move is not None:
                     self._recorder.move(partition, move.new.upstream)
 
@@ -398,7 +398,7 @@ class Conductor:
         is_gap = is_over and state.code == SourceOffsetLost.code and context.accepts_gap(partition.topic)
         if is_gap or (state.state == "lost" and state.code in MENDED_BY_RECOVERY):
             # A gap is passed once the attempt has its end: closed comes with a stop, a loss needs the fence first.
-            (self._gapped if state.state == "stopped" else self._lost).add(partition)
+            (context.gapped if state.state == "stopped" else self._lost).add(partition)
             context.show(partition, "recovering", state.code, state.reason)
         elif is_over:
             context.stopped.add(partition)
@@ -410,7 +410,7 @@ class Conductor:
         self.status.partitions[closed.partition].next_upstream = closed.position.upstream
         if closed.partition in self._context.stopped:
             return
-        if closed.partition in self._gapped:
+        if closed.partition in self._context.gapped or self._lane.has_waiting(closed.partition):
             return
         if self._stop.is_set() or not self._placing.reopen_moved(closed.partition):
             self._context.show(closed.partition, "closed")

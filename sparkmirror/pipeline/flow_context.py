@@ -57,6 +57,8 @@ class FlowContext:
     placed: dict[TopicPartition, Open] = field(default_factory=dict)
     ready: dict[TopicPartition, Ready] = field(default_factory=dict)
     stopped: set[TopicPartition] = field(default_factory=set)
+    # Partitions whose next records the source deleted: to go on behind them once their attempt is closed.
+    gapped: set[TopicPartition] = field(default_factory=set)
     # Partitions that cannot be fenced for want of a right: when to try again, and what is missing.
     forbidden: dict[TopicPartition, tuple[float, str]] = field(default_factory=dict)
     _beat: int = 0

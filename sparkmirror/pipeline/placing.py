@@ -238,6 +238,7 @@ class Placing:
     def pass_gap(self, partition: TopicPartition) -> Move | None:
         """Goes on at the source's log start, with what lies before it as a named gap; the last attempt is closed."""
         context = self._context
+        context.ready.pop(partition, None)
         ready, newest = self._known(partition), context.ledger.view.of(partition).newest
         if ready is None or newest is None or not self._is_same_life(partition):
             return None

@@ -84,11 +84,12 @@ class Repositioning:
                 wait_out_lease(context, self._stop)
 
         as_records = [order for order in lost if order.slot == RECORD_LANE]
+        left: set[TopicPartition] = set()
         if as_records:
             raise_lane_epoch(context)
-            recover_lane(context, self._recorder, as_records, lambda _: None)
+            left = recover_lane(context, self._recorder, as_records, lambda _: None)
         rest = [order for order in lost if order.slot != RECORD_LANE]
-        left = recover(context, self._recorder, rest, lambda _: None, outlast, raise_epoch=False, accepted=accepted)
+        left |= recover(context, self._recorder, rest, lambda _: None, outlast, raise_epoch=False, accepted=accepted)
         if left:
             unled = f"{min(left)}: nobody leads its copy on {context.target.alias}"
             _, told = context.forbidden.get(min(left), (0.0, unled))

@@ -34,6 +34,7 @@ from integration.mirroring import (
     LiveMirror,
     Outcome,
     await_true,
+    batch_of,
     create_topics,
     live_mirror,
     log_ends,
@@ -62,6 +63,7 @@ from judge import java_records
 
 from sparkmirror.clusters import (
     Address,
+    Appender,
     ClusterClient,
     committed_offsets,
     connect,
@@ -271,6 +273,39 @@ def test_a_client_outlives_its_sessions(secured: Secured, monkeypatch: pytest.Mo
             time.sleep(0.3)
         with pytest.raises(ClusterUnreachable, match="closed the connection"):
             careless.view(())
+
+
+def test_an_appender_outlives_its_sessions(secured: Secured) -> None:
+    address, keys = secured.target.address_of("SCRAM512"), secured.files.scram("scram512", "SCRAM-SHA-512")
+    place = TopicPartition("appended", 0)
+    create_topics(secured.target, {place.topic: (1, {})})
+    with closing(client_of("B", address, keys)) as client, closing(Appender(client)) as appender:
+        began, sent = time.monotonic(), 0
+        while time.monotonic() - began < 1.3 * SESSION_MS / 1000:
+            assert appender.send_once({place: batch_of([b"%d" % sent])}) == {place: sent}
+            sent += 1
+            time.sleep(0.3)
+
+
+@pytest.mark.nightly
+@pytest.mark.fault("F36")
+def test_a_transform_outlives_the_sessions_of_both_sides(secured: Secured, tmp_path: Path) -> None:
+    topic, sent = "shouted", []
+    create_topics(secured.source, {topic: (1, {})})
+    shout = "select * except (value), concat(value, binary('!')) as value from records"
+    more = {"transform.shout.topics": topic, "transform.shout.sql": shout}
+    flow = secured.flow(topic, source="scram512", target="scram512", topics=topic, more=more)
+    with live_mirror(write_settings(tmp_path / "mm2.properties", flow)) as mirror, told(mirror):
+        mirror.await_said(f"{topic}-0 copying", START_S)
+        began = time.monotonic()
+        while time.monotonic() - began < 4 * SESSION_MS / 1000:
+            sent += numbered(10, first=len(sent))
+            produce(secured.source, topic, 0, sent[-10:])
+            await_copied(secured.target, f"{topic}.{topic}", len(sent))
+        outcome = mirror.stop()
+    assert (outcome.status, "WARN" in outcome.output[outcome.output.index("copying") :]) == (0, False), outcome.output
+    copied = java_records(secured.target.bootstrap, f"{topic}.{topic}")[0]
+    assert [record.value for record in copied] == [value + b"!" for value in sent]
 
 
 @pytest.mark.fault("F37")

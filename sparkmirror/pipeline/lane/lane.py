@@ -7,8 +7,9 @@ import time
 import uuid
 from collections.abc import Callable
 
+from sparkmirror.clusters import ClusterView, TopicView, refusal
 from sparkmirror.config import TransformSettings
-from sparkmirror.errors import ConfigError, TransformFailed
+from sparkmirror.errors import ConfigError, SourceTopicRecreated, TransformFailed
 from sparkmirror.ledger import RECORD_LANE, LedgerRecord, Open, State, covered_from
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.flow_context import FlowContext
@@ -28,6 +29,9 @@ SETTLED_S = 30.0
 DRAIN_S = 20.0
 # More offsets than one batch of the query holds, of one partition.
 SEARCHED_MAX = 500_000
+# An election takes less, and nobody needs to hear of it.
+AWAY_SHOWN_S = 5.0
+UNKNOWN_TOPIC = 3
 
 
 class RecordLane:
@@ -38,6 +42,8 @@ class RecordLane:
         self._given: dict[TopicPartition, Open] = {}  # to the last query
         self._query: LaneQuery | None = None
         self._listed: dict[TopicPartition, LaneEntry] = {}
+        self._away: dict[TopicPartition, float] = {}  # since when nobody leads it on the source
+        self._waiting: dict[TopicPartition, Open] = {}  # of earlier queries: to be ended, or opened again, later
         self._ended: queue.SimpleQueue[tuple[LaneQuery, str]] = queue.SimpleQueue()
         self._failures, self._started_at, self._due = 0, 0.0, 0.0
         self._is_suspicious = False
@@ -47,7 +53,12 @@ class RecordLane:
         """Ends what the last owner's query left open."""
         if lost:
             raise_lane_epoch(self._context)
-            recover_lane(self._context, recorder, lost, take)
+            left = recover_lane(self._context, recorder, lost, take)
+            self._waiting |= {order.partition: order for order in lost if order.partition in left}
+
+    def has_waiting(self, partition: TopicPartition) -> bool:
+        """Whether the partition's attempt is over and it is not done: it goes on when its topic can be read again."""
+        return partition in self._waiting
 
     def tend(self, recorder: Recorder, take: Callable[[LedgerRecord], None]) -> None:
         """One turn: begins, extends or begins anew."""
@@ -83,11 +94,14 @@ class RecordLane:
         context = self._context
         if time.monotonic() < self._due or not (self._mine() or self._given):
             return
+        context.beat()  # what follows may wait for a cluster, again and again
         producer = raise_lane_epoch(context)
         if self._given:  # an attempt belongs to one query
             recover_lane(context, recorder, self._held(), take)
             self._pass_culprits(recorder)
-            self._placing.open(p for p in self._given if p in context.ready and p not in context.stopped)
+            self._waiting |= self._given
+            self._look_at_source()
+            self._open_waiting()
             self._listed, self._given = {}, {}  # only now: whatever failed before is done again
         mine = self._mine()
         if not mine:
@@ -112,6 +126,7 @@ class RecordLane:
             producer_id=producer[0],
             producer_epoch=producer[1],
             names_are_final=bool(context.flow.connect_transforms),
+            file_words=place.file_words,
         )
         self._query = LaneQuery(
             self._spark, context.flow, order, groups, self._suspects(mine), lambda q, reason: self._ended.put((q, reason))
@@ -130,7 +145,7 @@ class RecordLane:
             return
         if query.is_started:
             for partition in mine:
-                if self._context.status.partitions[partition].state in ("opening", "recovering"):
+                if self._context.status.partitions[partition].state in ("opening", "recovering", "waiting"):
                     self._context.show(partition, "copying")
         if mine.keys() == self._listed.keys():
             return
@@ -205,8 +220,8 @@ class RecordLane:
         self._query.list(list(self._listed.values()), is_ending=True)
         self._query.stop()
 
-    def _mine(self) -> dict[TopicPartition, Open]:
-        """What is open and to be copied as records."""
+    def _open_orders(self) -> dict[TopicPartition, Open]:
+        """What is open as records, whether it can be read now or not."""
         context = self._context
         return {
             partition: order
@@ -215,6 +230,16 @@ class RecordLane:
             and partition not in context.stopped
             and context.status.partitions[partition].state != "closed"
             and not context.ledger.view.of(partition).is_closed
+        }
+
+    def _mine(self) -> dict[TopicPartition, Open]:
+        """What is open and to be copied as records now."""
+        context = self._context
+        left_out = self._away.keys() | self._waiting.keys() | context.gapped
+        return {
+            partition: order
+            for partition, order in self._open_orders().items()
+            if partition not in left_out and (partition in self._listed or partition.topic in context.topics)
         }
 
     def _entry(self, order: Open) -> LaneEntry:
@@ -235,6 +260,79 @@ class RecordLane:
             group=query.groups.index(context.transforms.of(partition.topic)),
         )
 
+    # --- topics that cannot be read now --------------------------------------------------------------------------
+
+    def look(self, recorder: Recorder, take: Callable[[LedgerRecord], None]) -> None:
+        """Leaves out what cannot be read, and takes back what can be read again."""
+        self._look_at_source()
+        self._take_back(recorder, take)
+
+    def _look_at_source(self) -> None:
+        """Which partitions nobody leads; stops those whose topic is another one now."""
+        context, now = self._context, time.monotonic()
+        orders = self._open_orders() | self._waiting
+        if not orders:
+            return
+        view = context.source.view({partition.topic for partition in orders})
+        away = {}
+        for partition, order in orders.items():
+            topic = view.topics.get(partition.topic)
+            if topic is not None and not topic.error and topic.topic_id.hex() != order.source_topic_id:
+                self._stop_recreated(order, topic)
+            elif view.leader(partition) is None:
+                away[partition] = self._away.get(partition, now)
+                if now - away[partition] >= AWAY_SHOWN_S:
+                    context.show(partition, "waiting", "SOURCE", self._unled(view, partition))
+        self._away = away
+
+    def _unled(self, view: ClusterView, partition: TopicPartition) -> str:
+        source, topic = self._context.source, view.topics.get(partition.topic)
+        if topic is None or topic.error == UNKNOWN_TOPIC:
+            return f"source topic {partition.topic} is gone"
+        needs = f"Describe on topic {partition.topic}"
+        reason = refusal(topic.error, source.who, needs) if topic.error else "it has no leader"
+        return f"source {source.alias}: {partition}: {reason}"
+
+    def _stop_recreated(self, order: Open, topic: TopicView) -> None:
+        context, partition = self._context, order.partition
+        if partition in context.stopped:
+            return
+        at = (context.ledger.view.of(partition).position() or order.position).upstream
+        error = context.remedies.told(
+            SourceTopicRecreated(
+                f"{partition}: the source topic was deleted and created again (id {topic.topic_id.hex()}, "
+                f"expected {order.source_topic_id}); copied up to upstream offset {at}"
+            ),
+            partition,
+            at,
+        )
+        context.stop_partition(partition, error)
+        context.ledger.append([State(partition, order.attempt, "stopped", error.code, str(error))])
+
+    def _take_back(self, recorder: Recorder, take: Callable[[LedgerRecord], None]) -> None:
+        """The epoch was raised after their query had ended, so that none of its tasks writes any more."""
+        view = self._context.ledger.view
+        back = [order for partition, order in self._waiting.items() if partition not in self._away]
+        held = [order for order in back if not view.of(order.partition).is_closed]
+        if held:
+            recover_lane(self._context, recorder, held, take)
+        if back:
+            self._open_waiting()
+
+    def _open_waiting(self) -> None:
+        """Opens what can be read and has an end; the rest waits on."""
+        context = self._context
+        kept = context.stopped | context.gapped | self._away.keys()
+        self._placing.open(p for p in self._waiting if p in context.ready and p not in kept)
+        self._waiting = {p: order for p, order in self._waiting.items() if self._is_waiting(order)}
+
+    def _is_waiting(self, order: Open) -> bool:
+        context, partition = self._context, order.partition
+        placed, status = context.placed.get(partition), context.status.partitions.get(partition)
+        is_opened = placed is not None and placed.attempt != order.attempt
+        is_over = partition in context.stopped or (status is not None and status.state == "closed")
+        return not is_opened and not is_over
+
     # --- the end -------------------------------------------------------------------------------------------------
 
     def abandon(self) -> None:
@@ -252,10 +350,12 @@ class RecordLane:
                 context.beat()
                 for record in context.ledger.poll(100):
                     take(record)
-        open_still = {order.partition: order for order in (*self._mine().values(), *self._held())}
+        orders = (*self._open_orders().values(), *self._held(), *self._waiting.values())
+        unclosed = [order for order in orders if not context.ledger.view.of(order.partition).is_closed]
+        open_still = {order.partition: order for order in unclosed}
         if open_still:
             raise_lane_epoch(context)
-            recover_lane(context, recorder, list(open_still.values()), take)
-            for partition in open_still:
+            left = recover_lane(context, recorder, list(open_still.values()), take)
+            for partition in open_still.keys() - left:
                 if partition in context.ready and partition not in context.stopped:
                     context.show(partition, "closed")

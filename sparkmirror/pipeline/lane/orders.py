@@ -79,6 +79,7 @@ class LaneOrder:
     carried: tuple[str, ...] = ()
     shelved: tuple[str, ...] = ()
     changes: tuple[tuple[Change, ...], ...] = ()
+    file_words: str = ""  # how a command line names the configuration file
 
     @property
     def has_shelf(self) -> bool:

@@ -13,8 +13,17 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
-from sparkmirror.clusters import LATEST, list_offsets, read_range
-from sparkmirror.errors import ReplicationError
+from sparkmirror.clusters import (
+    LATEST,
+    METADATA_API,
+    METADATA_VERSIONS,
+    ClusterView,
+    list_offsets,
+    metadata_request,
+    read_metadata,
+    read_range,
+)
+from sparkmirror.errors import ReplicationError, SourceTopicRecreated
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.lane.orders import PARTS, LaneEntry, LaneOrder, flow_of, read_entries, write_slip
 from sparkmirror.pipeline.lane.shelf import lay_down
@@ -36,6 +45,8 @@ BATCH_BYTES_MAX = 256 << 20
 # Of what is handed to Spark at once: rows with whole records, rows that are little more than an offset.
 WHOLE_ROWS_MAX, ROWS_MAX, BYTES_MAX = 10_000, 50_000, 8 << 20
 WEIGHTS_S = 60.0
+# How long planning a batch is tried again: longer than one question, so that a leader that falls meanwhile is left out.
+PLAN_S = 20.0
 
 
 @dataclass
@@ -72,9 +83,15 @@ class LaneReader(DataSourceStreamReader):
         client = self._source()
         committed = flow_of(self._order).reads_committed
         at |= {place: entry.start for place, entry in entries.items() if place not in at}
-        found = list_offsets(client, list(entries), timestamp=LATEST, read_committed=committed)
-        ends = {place: max(_bounded(entries[place], offset), at[place]) for place, (offset, _) in found.items()}
-        return written(at | admit(at, ends, BATCH_BYTES_MAX, self._weighed(client, at, ends)))
+
+        def admitted() -> Offsets:
+            view = client.view({place.topic for place in entries})
+            led = [place for place, entry in entries.items() if _is_readable(view, entry)]
+            found = list_offsets(client, led, timestamp=LATEST, read_committed=committed)
+            ends = {place: max(_bounded(entries[place], offset), at[place]) for place, (offset, _) in found.items()}
+            return admit(at, ends, BATCH_BYTES_MAX, self._weighed(client, at, ends))
+
+        return written(at | client.retry(admitted, timeout_s=PLAN_S))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """One range for each partition that has something to read."""
@@ -116,10 +133,12 @@ class LaneReader(DataSourceStreamReader):
         assert context is not None
         write_slip(order, context.taskAttemptId(), entry)
         committed = flow_of(order).reads_committed
-        found = read_range(self._source(), entry.place, entry.start, entry.end, read_committed=committed)
+        client = self._source()
+        found = read_range(client, entry.place, entry.start, entry.end, read_committed=committed)
         names = order.carried or NAMES
         try:
             for number, batches in enumerate(_parts(found, ROWS_MAX if PARTS.isdisjoint(names) else WHOLE_ROWS_MAX)):
+                _require_same_topic(client, entry)
                 if order.has_shelf:
                     lay_down(order, context.taskAttemptId(), number, batches)
                 columns = _columns(batches, entry, names)
@@ -129,7 +148,7 @@ class LaneReader(DataSourceStreamReader):
                 if left.num_rows:
                     yield left
         except ReplicationError as error:
-            stop_partition(order, entry, error)
+            stop_partition(order, entry, error, entry.start)
             raise
 
 
@@ -162,6 +181,37 @@ def _columns(batches: Sequence[BatchView], entry: LaneEntry, names: Sequence[str
         else:
             columns.offsets += [offset for offset, _, _ in read_rows(batch) if start <= offset < end]
     return columns
+
+
+def _is_readable(view: ClusterView, entry: LaneEntry) -> bool:
+    """Whether somebody leads the partition, and its topic is the one that was copied; the driver tells what is not so."""
+    topic = view.topics.get(entry.topic)
+    return topic is not None and topic.topic_id.hex() == entry.source_topic_id and view.leader(entry.place) is not None
+
+
+def _require_same_topic(client: ClusterClient, entry: LaneEntry) -> None:
+    """Asked after a read, of the leader that answered it: ids do not come back, so what was read is of this topic."""
+
+    def look() -> ClusterView:
+        return client.talk_to_leader(
+            entry.place,
+            lambda connection: read_metadata(
+                connection.call(
+                    metadata_request([entry.topic], connection.version(METADATA_API, lowest=low, highest=high)),
+                    timeout_s=client.look_s,
+                )
+            ),
+        )
+
+    low, high = METADATA_VERSIONS
+    topic = client.retry(look).topics[entry.topic]
+    client.check(topic.error, f"metadata of {entry.topic}", f"Describe on topic {entry.topic}")
+    found = topic.topic_id.hex()
+    if found != entry.source_topic_id:
+        raise SourceTopicRecreated(
+            f"{entry.place}: the source topic was deleted and created again (id {found}, expected "
+            f"{entry.source_topic_id}); copied up to upstream offset {entry.start}"
+        )
 
 
 def _bounded(entry: LaneEntry, end: int) -> int:

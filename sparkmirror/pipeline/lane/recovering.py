@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
+from sparkmirror import faults
 from sparkmirror.clusters import (
+    ClusterView,
     describe_flow_request,
     fence,
     flow_producer,
+    is_retriable,
     partition_ends,
     raise_producer_epoch,
     read_raw,
@@ -36,10 +40,12 @@ from sparkmirror.ledger import (
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.flow_context import FlowContext
 from sparkmirror.pipeline.recorder import Recorder
+from sparkmirror.pipeline.status import MirroredTopic
 
 __all__ = ["lane_id", "raise_lane_epoch", "recover_lane"]
 
-SETTLE_PAUSE_S = 0.02
+SETTLE_PAUSE_S, SETTLE_S = 0.02, 5.0
+NOT_ENOUGH_REPLICAS, OFFSET_NOT_AVAILABLE = 19, 78
 FENCE_PAUSE_S, FENCE_TRIES = 0.2, 50
 
 
@@ -65,23 +71,78 @@ def raise_lane_epoch(context: FlowContext) -> tuple[int, int]:
 
 def recover_lane(
     context: FlowContext, recorder: Recorder, orders: list[Open], take: Callable[[LedgerRecord], None]
-) -> None:
+) -> set[TopicPartition]:
     """Says in the ledger where each attempt ended; its partition is then ready, or stopped with a reason.
 
     The lane's epoch must have been raised before: what is read here of the ledger is then the last word of older tasks.
+    Returns partitions of which that cannot be known now, because the target does not answer for them: they wait.
     """
     for record in context.ledger.read_new():
         take(record)
-    intents = [intent for order in orders if (intent := _unsettled(context, order)) is not None]
+    present = _seen(context, orders)
+    led = [order for order in orders if _is_led(context, order, present)]
+    left = {order.partition for order in orders} - {order.partition for order in led}
+    intents = [intent for order in led if (intent := _unsettled(context, order)) is not None]
     fences, forbidden = _fence(context, intents)
-    for order in orders:
+    for order in led:
         context.beat()
-        records = _ended(context, order, fences, forbidden)
+        try:
+            records = _ended(context, order, present, fences, forbidden)
+        except BrokerRefused as error:
+            if not is_retriable(error.error_code):
+                raise
+            _wait(context, order.partition, error.message)
+            left.add(order.partition)
+            continue
         context.ledger.append(records)
         for record in records:
             context.ledger.view.apply(record)
             if isinstance(record, Receipt):
                 recorder.take(record)
+    return left
+
+
+def _home(order: Open) -> TopicPartition:
+    return TopicPartition(order.target_topic, order.partition.partition)
+
+
+def _targets(context: FlowContext, order: Open) -> list[TopicPartition]:
+    """Where its copy lies, and where else its last records may have been sent."""
+    intent = _unsettled(context, order)
+    return [_home(order), *(target.target for target in (intent.targets if intent is not None else ()))]
+
+
+def _seen(context: FlowContext, orders: list[Open]) -> ClusterView:
+    return context.target.view({target.topic for order in orders for target in _targets(context, order)})
+
+
+def _is_led(context: FlowContext, order: Open, present: ClusterView) -> bool:
+    """Whether the target can say what landed; if not, the partition waits. A topic elsewhere that is gone says it, too."""
+    home = _home(order)
+    for target in _targets(context, order):
+        topic = present.topics.get(target.topic)
+        is_gone = topic is None or bool(topic.error)
+        if present.leader(target) is None and (target == home or not is_gone):
+            reason = f"topic {target.topic} is gone" if is_gone else f"{target} has no leader"
+            _wait(context, order.partition, f"cluster {context.target.alias}: {reason}")
+            return False
+    return True
+
+
+def _wait(context: FlowContext, partition: TopicPartition, reason: str) -> None:
+    if partition not in context.stopped:
+        context.show(partition, "waiting", "TARGET", reason)
+
+
+def _recreated(context: FlowContext, order: Open, present: ClusterView) -> ReplicationError | None:
+    """Why nothing can be found out: a topic is another one now. Where the source's is gone, only the target's counts."""
+    was = MirroredTopic(
+        order.partition.topic, order.target_topic, 0, order.source_topic_id, order.target_topic_id, False, False, False
+    )
+    topic = context.topics.get(order.partition.topic, was)
+    if topic.remote == order.target_topic:
+        topic = replace(topic, target_topic_id=present.topics[topic.remote].topic_id.hex())
+    return context.remedies.recreated(order, topic)
 
 
 def _unsettled(context: FlowContext, order: Open) -> Intent | None:
@@ -116,16 +177,17 @@ def _fence(
 def _ended(
     context: FlowContext,
     order: Open,
+    present: ClusterView,
     fences: dict[str, tuple[int, int]],
     forbidden: Mapping[TopicPartition, BrokerRefused],
 ) -> list[LedgerRecord]:
     history = context.ledger.view.of(order.partition)
     position, intent = history.position() or order.position, _unsettled(context, order)
-    home = TopicPartition(order.target_topic, order.partition.partition)
+    home = _home(order)
     records: list[LedgerRecord] = []
     upstream = position.upstream
     try:
-        error = context.remedies.recreated(order, context.topics[order.partition.topic])
+        error = _recreated(context, order, present)
         if error is not None:
             raise error
         if intent is not None:
@@ -150,10 +212,17 @@ def _ended(
 
 
 def _settled_end(context: FlowContext, target: TopicPartition) -> int:
+    deadline = time.monotonic() + SETTLE_S
     while True:
         high_watermark, log_end, _, _ = partition_ends(context.target, target)
         if high_watermark == log_end:
             return log_end
+        if time.monotonic() > deadline:
+            raise BrokerRefused(
+                f"cluster {context.target.alias}: {target}: {log_end - high_watermark} records at its end are not "
+                "replicated: it goes on when enough replicas are in sync",
+                error_code=NOT_ENOUGH_REPLICAS,
+            )
         context.beat()
         time.sleep(SETTLE_PAUSE_S)
 
@@ -183,7 +252,9 @@ def _read(
     context: FlowContext, intent: Intent, target: TopicPartition, start: int, raised: tuple[int, int]
 ) -> tuple[list[LandedBatch], bool]:
     end = _settled_end(context, target)
-    at = max(start, partition_ends(context.target, target)[3])
+    if faults.ARMED:
+        faults.point("lane.log_settled")
+    at, deadline = start, time.monotonic() + SETTLE_S
     found, is_fenced = [], False
     while at < end:
         batches = read_raw(context.target, target, at).batches
@@ -196,6 +267,25 @@ def _read(
                 is_fenced = is_fenced or batch.producer_epoch >= raised[1]
             elif batch.producer_epoch == intent.producer_epoch:
                 found.append(LandedBatch(batch.base_offset, batch.base_sequence, batch.last_offset_delta + 1))
-        if not batches:
+        if batches:
+            deadline = time.monotonic() + SETTLE_S
+        else:
+            at = max(at, _require_uncut(context, intent, target, end, deadline))
             time.sleep(SETTLE_PAUSE_S)
     return found, is_fenced
+
+
+def _require_uncut(context: FlowContext, intent: Intent, target: TopicPartition, end: int, deadline: float) -> int:
+    """Nothing came although the log was settled at `end`: its start, which may be later by now, unless it lost its end."""
+    _, log_end, _, log_start = partition_ends(context.target, target)
+    if log_end < end:
+        raise TargetTopicRecreated(
+            f"{intent.partition}: {target} ended at {end} and now ends at {log_end}: "
+            "the topic was deleted and created again, or lost its end"
+        )
+    if time.monotonic() > deadline:
+        raise BrokerRefused(
+            f"cluster {context.target.alias}: fetch of {target} brings nothing before {end}",
+            error_code=OFFSET_NOT_AVAILABLE,
+        )
+    return log_start

@@ -11,6 +11,7 @@ from sparkmirror.ledger import LedgerRecord, State, encode
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.lane.orders import LaneEntry, LaneOrder
 from sparkmirror.pipeline.records.connections import client_of
+from sparkmirror.pipeline.remedies import Remedies
 
 __all__ = ["stop_partition", "tell"]
 
@@ -21,6 +22,7 @@ def tell(order: LaneOrder, records: Sequence[LedgerRecord]) -> None:
     append_records(client, TopicPartition(order.ledger_topic, 0), [encode(r) for r in records], int(time.time() * 1000))
 
 
-def stop_partition(order: LaneOrder, entry: LaneEntry, error: ReplicationError) -> None:
+def stop_partition(order: LaneOrder, entry: LaneEntry, error: ReplicationError, next_upstream: int) -> None:
     """This partition cannot go on; the driver begins a query without it."""
-    tell(order, [State(entry.place, entry.attempt, "stopped", error.code, str(error))])
+    hinted = Remedies(order.file_words).told(error, entry.place, next_upstream)
+    tell(order, [State(entry.place, entry.attempt, "stopped", hinted.code, str(hinted))])

@@ -334,7 +334,7 @@ class Stretch:
         return TopicPartition(name, partition)
 
     def _stopped(self, error: ReplicationError) -> ReplicationError:
-        stop_partition(self._hand.order, self._entry, error)
+        stop_partition(self._hand.order, self._entry, error, self._next)
         return error
 
     def _told(self, stop: Stop) -> ReplicationError:
