@@ -193,8 +193,8 @@ def _require_same_topic(client: ClusterClient, entry: LaneEntry) -> None:
     """Asked after a read, of the leader that answered it: ids do not come back, so what was read is of this topic."""
 
     def look() -> ClusterView:
-        return client.talk_to_leader(
-            entry.place,
+        return client.talk(
+            client.leader_node(entry.place),
             lambda connection: read_metadata(
                 connection.call(
                     metadata_request([entry.topic], connection.version(METADATA_API, lowest=low, highest=high)),
