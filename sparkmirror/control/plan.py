@@ -18,13 +18,13 @@ from sparkmirror.clusters import (
     ClusterView,
     describe_topic_configs,
     list_offsets,
-    read_to_end,
 )
 from sparkmirror.config import FlowSettings, Settings, require_enabled_flow
 from sparkmirror.control.topics import TopicPlan
 from sparkmirror.errors import ClusterError
-from sparkmirror.ledger import LedgerView, Owner
+from sparkmirror.ledger import LedgerView
 from sparkmirror.model import ConfigEntry, OffsetSync, TopicPartition
+from sparkmirror.pipeline.flow_ledger import FlowLedger
 from sparkmirror.pipeline.process import Process
 from sparkmirror.pipeline.takeover import read_positions, read_syncs
 from sparkmirror.pipeline.topic_transforms import TopicTransforms
@@ -210,8 +210,9 @@ def _read_target(found: Found, target: ClusterClient) -> None:
     flow, view = found.flow, found.target
     ledger = ledger_topic(flow.name.source)
     if _has(view, ledger):
-        found.ledger = _ledger(target, ledger)
-        found.owner = find_owner(target, ledger, found.ledger.owner)
+        reader = FlowLedger(target, ledger)
+        found.ledger = reader.read_all()
+        found.owner = find_owner(reader)
     if _has(view, flow.offset_storage_topic):
         found.positions = read_positions(target, flow.offset_storage_topic, flow.name.source)
     remotes = {d.remote for d in _decisions(found) if d.replicated and _has(view, d.remote)}
@@ -233,16 +234,12 @@ def _read_source(found: Found, source: ClusterClient) -> None:
     found.configs = describe_topic_configs(source, missing)
 
 
-def _ledger(target: ClusterClient, topic: str) -> LedgerView:
-    view = LedgerView()
-    for record in read_to_end(target, TopicPartition(topic, 0)):
-        if record.key is not None:
-            view.read(record.key, record.value)
-    return view
+def find_owner(ledger: FlowLedger) -> OwnerFinding:
+    """Looks for a sign of life: a released or provably dead owner needs no waiting, another one must beat.
 
-
-def find_owner(target: ClusterClient, topic: str, owner: Owner | None) -> OwnerFinding:
-    """Looks for a sign of life: a released or provably dead owner needs no waiting, another one must beat."""
+    The ledger must have been read to its end; what is written since is read on from there.
+    """
+    owner = ledger.view.owner
     if owner is None:
         return OwnerFinding("nobody")
     if owner.released:
@@ -252,7 +249,8 @@ def find_owner(target: ClusterClient, topic: str, owner: Owner | None) -> OwnerF
     deadline = time.monotonic() + WATCH_S
     while time.monotonic() < deadline:
         time.sleep(WATCH_PAUSE_S)
-        now = _ledger(target, topic).owner
+        ledger.read_new()
+        now = ledger.view.owner
         if now is not None and now != owner:
             return OwnerFinding("released" if now.released else "alive", now.name)
     return OwnerFinding("silent", owner.name)

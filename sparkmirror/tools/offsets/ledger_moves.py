@@ -54,7 +54,9 @@ class LedgerFlow:
         """That neither a sparkmirror nor MirrorMaker 2 runs the flow; raises FlowOwnedByAnother if one may."""
         _, target = self.clients
         if present_topics(target, [self.ledger_topic]):
-            owner = find_owner(target, self.ledger_topic, FlowLedger(target, self.ledger_topic).read_all().owner)
+            ledger = FlowLedger(target, self.ledger_topic)
+            ledger.read_all()
+            owner = find_owner(ledger)
             if owner.state == "alive":
                 raise FlowOwnedByAnother(f"{self.flow.name} is owned by {owner.name}, which is alive", hint=STOP_FIRST)
         return self.prove_no_worker()
