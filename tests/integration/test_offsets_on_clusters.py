@@ -33,9 +33,12 @@ from integration.test_inspect_on_clusters import AUTHORIZER, rule_filter
 from judge import java_records
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePatternType, ResourcePattern, ResourceType
 
-from sparkmirror.clusters import append_records, committed_offsets, read_range, read_to_end
+from sparkmirror.clusters import ClusterClient, append_records, committed_offsets, log, read_range, read_raw, read_to_end
+from sparkmirror.clusters.log import RawRead
 from sparkmirror.clusters.members import describe_groups
 from sparkmirror.config import load
+from sparkmirror.control.plan import gather
+from sparkmirror.ledger import Owner, encode
 from sparkmirror.local import LocalCluster, MirrorMaker
 from sparkmirror.local.java import QUICK_START
 from sparkmirror.model import TopicPartition
@@ -515,6 +518,28 @@ def test_what_may_exist_unseen_is_not_taken_for_absent(source_cluster, tmp_path:
             refused_with("needs Describe on the cluster", *reset, "--with-target")
         assert staged.read() == {(3, staged.key()): b'{"offset":9}'}
         assert copy in topics_of(hiding)
+
+
+def test_a_plan_reads_the_ledger_once_while_it_waits_for_the_owner(
+    source_cluster, target_cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with stage("oml", source_cluster, target_cluster, tmp_path) as staged:
+        ledger = TopicPartition("mm2-ledger.oml.internal", 0)
+        create_topics(target_cluster, {ledger.topic: (1, {"cleanup.policy": "compact"})})
+        owner = Owner(0, 1, 7, 1, "elsewhere/pid 1", 5, (7,))
+        with client_of(target_cluster) as client:
+            append_records(client, ledger, [encode(owner)], 1_700_000_000_000)
+        reads: list[int] = []
+
+        def counted(client: ClusterClient, partition: TopicPartition, offset: int, **more: Any) -> RawRead:
+            if partition == ledger:
+                reads.append(offset)
+            return read_raw(client, partition, offset, **more)
+
+        monkeypatch.setattr(log, "read_raw", counted)
+        [flow] = load(staged.file).enabled_flows(None)
+        assert gather(flow).owner.state == "silent"
+        assert reads == [0]
 
 
 # --- a flow of sparkmirror's -----------------------------------------------------------------------------------
