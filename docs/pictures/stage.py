@@ -39,13 +39,10 @@ SETTINGS = {
     "emit.heartbeats.enabled": "false",
     **{f"{name}.interval.seconds": "1" for name in ("emit.checkpoints", "sync.group.offsets", "refresh.groups")},
     **{f"{name}replication.factor": "1" for name in ("", "checkpoints.topic.", "offset-syncs.topic.")},
-    "offset.storage.replication.factor": "1",
+    **{f"{name}.storage.replication.factor": "1" for name in ("offset", "status", "config")},
 }
 # Of a Connect worker, and of no interest to the commands.
-WORKER = {
-    "west.offset.flush.interval.ms": "2000",
-    **{f"{name}.storage.replication.factor": "1" for name in ("status", "config")},
-}
+WORKER = {"west.offset.flush.interval.ms": "2000"}
 
 
 def client_of(cluster: LocalCluster, alias: str) -> ClusterClient:
