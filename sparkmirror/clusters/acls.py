@@ -7,6 +7,7 @@ from typing import Any
 
 from kafka.protocol.admin import CreateAclsRequest, DescribeAclsRequest
 from kafka.protocol.admin.acl import ACLOperation, ACLPermissionType, ACLResourcePatternType, ACLResourceType
+from kafka.protocol.api_key import ApiKey
 
 from sparkmirror.clusters.client import ClusterClient
 from sparkmirror.clusters.connection import Connection
@@ -22,7 +23,6 @@ from sparkmirror.wire.error_codes import (
 
 __all__ = ["create_topic_acls", "describe_topic_acls"]
 
-DESCRIBE_ACLS_API, CREATE_ACLS_API = 29, 30
 # The controller refuses more than 10,000 changes in one request; this many it handles within milliseconds.
 ACLS_PER_REQUEST_MAX = 500
 
@@ -51,7 +51,7 @@ def describe_topic_acls(client: ClusterClient) -> list[Acl] | None:
 
 def _describe_request(connection: Connection) -> Any:
     return DescribeAclsRequest(
-        version=connection.version(DESCRIBE_ACLS_API, lowest=1, highest=3),
+        version=connection.version(ApiKey.DescribeAcls, lowest=1, highest=3),
         resource_type_filter=int(ACLResourceType.TOPIC),
         resource_name_filter=None,
         pattern_type_filter=int(ACLResourcePatternType.ANY),
@@ -103,7 +103,7 @@ def _create_some(client: ClusterClient, acls: Sequence[Acl]) -> dict[Acl, str | 
 
 
 def _create_request(connection: Connection, acls: Sequence[Acl]) -> Any:
-    version = connection.version(CREATE_ACLS_API, lowest=1, highest=3)
+    version = connection.version(ApiKey.CreateAcls, lowest=1, highest=3)
     creations = [
         CreateAclsRequest.AclCreation(
             version=version,

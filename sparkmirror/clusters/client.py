@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from kafka.protocol.api_key import ApiKey
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from sparkmirror.clusters import clock
@@ -38,7 +39,6 @@ LOOK_TIMEOUT_S = 10.0
 # How long an action is tried again before the caller hears of it: an election takes less, an operator must see more.
 RETRY_S = 10.0
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.05, 1.0
-COORDINATOR_API = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class ClusterClient:
         def look() -> int:
             answer = self.ask_any(
                 lambda c: FindCoordinatorRequest(
-                    version=c.version(COORDINATOR_API, lowest=1, highest=2), key=key, key_type=int(transactional)
+                    version=c.version(ApiKey.FindCoordinator, lowest=1, highest=2), key=key, key_type=int(transactional)
                 )
             )
             needs = f"Describe on {'transactional id' if transactional else 'group'} {key}"

@@ -280,7 +280,7 @@ def _learn_versions(connection: Connection, timeout_s: float) -> None:
         if answer.error_code == 0:
             connection.versions = known
             return
-        version = min(version, known.get(18, (0, 0))[1])
+        version = min(version, known.get(ApiKey.ApiVersions, (0, 0))[1])
     raise BrokerTooOld(f"cluster {connection.alias} at {connection.address}: no common version of ApiVersions")
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.api_key import ApiKey
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
@@ -23,7 +24,6 @@ from sparkmirror.wire import error_codes as codes
 
 __all__ = ["Committed", "GroupOffsets", "ListedGroup", "commit_offsets", "committed_offsets", "list_groups"]
 
-OFFSET_COMMIT_API, OFFSET_FETCH_API, FIND_COORDINATOR_API, LIST_GROUPS_API = 8, 9, 10, 16
 GROUPS_PER_REQUEST_MAX = 100
 NO_OFFSET = -1
 # A coordinator that moved or loads: ask again, at the one that is named now. Other codes, retriable or not, are the
@@ -81,7 +81,7 @@ def list_groups(client: ClusterClient) -> list[ListedGroup]:
 
 
 def _list_groups_request(connection: Connection) -> Any:
-    version = connection.version(LIST_GROUPS_API, lowest=4, highest=5)
+    version = connection.version(ApiKey.ListGroups, lowest=4, highest=5)
     return ListGroupsRequest(version=version, states_filter=[], types_filter=[])
 
 
@@ -129,7 +129,7 @@ def _forget(client: ClusterClient, groups: Collection[str]) -> None:
 
 def _find_coordinators(client: ClusterClient, groups: list[str]) -> dict[str, int]:
     def build(connection: Connection) -> Any:
-        version = connection.version(FIND_COORDINATOR_API, lowest=4, highest=4)
+        version = connection.version(ApiKey.FindCoordinator, lowest=4, highest=4)
         return FindCoordinatorRequest(version=version, key_type=0, coordinator_keys=groups)
 
     answer = client.ask_any(build)
@@ -157,7 +157,7 @@ def _by_coordinator(client: ClusterClient, groups: Collection[str]) -> Iterator[
 
 
 def _fetch_request(connection: Connection, groups: Collection[str]) -> Any:
-    version = connection.version(OFFSET_FETCH_API, lowest=8, highest=9)
+    version = connection.version(ApiKey.OffsetFetch, lowest=8, highest=9)
     entry = OffsetFetchRequest.OffsetFetchRequestGroup
     wanted = [entry(version=version, group_id=name, member_id=None, member_epoch=-1, topics=None) for name in groups]
     return OffsetFetchRequest(version=version, groups=wanted, require_stable=True)
@@ -203,7 +203,7 @@ def commit_offsets(
 
 
 def _commit_request(connection: Connection, group: str, offsets: Mapping[TopicPartition, Committed]) -> Any:
-    version = connection.version(OFFSET_COMMIT_API, lowest=7, highest=9)
+    version = connection.version(ApiKey.OffsetCommit, lowest=7, highest=9)
     topic_type = OffsetCommitRequest.OffsetCommitRequestTopic
     entry = topic_type.OffsetCommitRequestPartition
     topics = []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.admin import DescribeGroupsRequest
+from kafka.protocol.api_key import ApiKey
 
 from sparkmirror.clusters.client import ClusterClient
 from sparkmirror.clusters.connection import Connection
@@ -14,7 +15,6 @@ from sparkmirror.wire.error_codes import GROUP_ID_NOT_FOUND
 
 __all__ = ["DescribedGroup", "GroupMember", "describe_groups"]
 
-DESCRIBE_GROUPS_API = 15
 DEAD = "Dead"
 
 
@@ -70,5 +70,5 @@ def _describe(client: ClusterClient, name: str) -> DescribedGroup:
 
 
 def _request(connection: Connection, name: str) -> Any:
-    version = connection.version(DESCRIBE_GROUPS_API, lowest=4, highest=6)
+    version = connection.version(ApiKey.DescribeGroups, lowest=4, highest=6)
     return DescribeGroupsRequest(version=version, groups=[name], include_authorized_operations=False)

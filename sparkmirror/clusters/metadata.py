@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kafka.protocol.api_key import ApiKey
 from kafka.protocol.metadata import MetadataRequest
 
 from sparkmirror.clusters.connection import Address
@@ -15,7 +16,7 @@ from sparkmirror.model import TopicPartition
 __all__ = ["ClusterView", "Leader", "TopicView", "metadata_request", "read_metadata"]
 
 NO_ID = bytes(16)
-METADATA_API = 3
+METADATA_API = ApiKey.Metadata
 # Topic ids are in the answer from version 10 on. Who examines a cluster may ask an older broker, which has none.
 METADATA_VERSIONS = (9, 12)
 

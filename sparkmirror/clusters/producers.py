@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from kafka.protocol.admin import DescribeProducersRequest, DescribeTransactionsRequest
+from kafka.protocol.api_key import ApiKey
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
@@ -47,7 +48,7 @@ def raise_producer_epoch(client: ClusterClient, transactional_id: str, held: tup
         answer = client.ask_node(
             node,
             lambda c: InitProducerIdRequest(
-                version=c.version(22, lowest=3, highest=4),
+                version=c.version(ApiKey.InitProducerId, lowest=3, highest=4),
                 transactional_id=transactional_id,
                 transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
                 producer_id=producer_id,
@@ -69,7 +70,7 @@ def new_producer(client: ClusterClient) -> tuple[int, int]:
     def ask() -> tuple[int, int]:
         answer = client.ask_any(
             lambda c: InitProducerIdRequest(
-                version=c.version(22, lowest=3, highest=4),
+                version=c.version(ApiKey.InitProducerId, lowest=3, highest=4),
                 transactional_id=None,
                 transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
                 producer_id=-1,
@@ -115,7 +116,7 @@ def _fence_some(
             client.coordinator(transactional_id, transactional=True),
             # Version 4 is the brokers' own; this one answers per partition.
             lambda c: AddPartitionsToTxnRequest(
-                version=c.version(24, lowest=3, highest=3),
+                version=c.version(ApiKey.AddPartitionsToTxn, lowest=3, highest=3),
                 v3_and_below_transactional_id=transactional_id,
                 v3_and_below_producer_id=producer_id,
                 v3_and_below_producer_epoch=epoch,
@@ -145,7 +146,7 @@ def _fence_some(
             client.coordinator(transactional_id, transactional=True),
             # Version 5 would raise the epoch by itself (R9, O12).
             lambda c: EndTxnRequest(
-                version=c.version(26, lowest=3, highest=4),
+                version=c.version(ApiKey.EndTxn, lowest=3, highest=4),
                 transactional_id=transactional_id,
                 producer_id=producer_id,
                 producer_epoch=epoch,
@@ -195,7 +196,7 @@ def describe_producers(
         answer = client.ask_node(
             node,
             lambda c, topics=topics: DescribeProducersRequest(  # type: ignore[misc]
-                version=c.version(61, lowest=0, highest=0),
+                version=c.version(ApiKey.DescribeProducers, lowest=0, highest=0),
                 topics=[topic_type(version=0, name=n, partition_indexes=i) for n, i in topics.items()],
             ),
         )
@@ -216,7 +217,7 @@ def describe_flow_request(transactional_id: str) -> Any:
 
 def find_coordinator_request(connection: Connection, transactional_id: str) -> Any:
     """Asks who coordinates a transactional id."""
-    version = connection.version(10, lowest=1, highest=2)
+    version = connection.version(ApiKey.FindCoordinator, lowest=1, highest=2)
     return FindCoordinatorRequest(version=version, key=transactional_id, key_type=1)
 
 

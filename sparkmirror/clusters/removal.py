@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from kafka.protocol.admin import DeleteTopicsRequest
+from kafka.protocol.api_key import ApiKey
 from kafka.protocol.consumer import OffsetDeleteRequest
 
 from sparkmirror.clusters import clock
@@ -18,7 +19,6 @@ from sparkmirror.wire.error_codes import GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PA
 
 __all__ = ["delete_group_offsets", "delete_topics"]
 
-DELETE_TOPICS_API, OFFSET_DELETE_API = 20, 47
 TIMEOUT_MS = 30_000
 # A broker shows a deleted topic until it has heard of it; a name that is still shown cannot be created again.
 GONE_S = 60.0
@@ -32,7 +32,7 @@ def delete_topics(client: ClusterClient, names: Collection[str]) -> None:
         return
 
     def build(connection: Connection) -> Any:
-        version = connection.version(DELETE_TOPICS_API, lowest=4, highest=5)
+        version = connection.version(ApiKey.DeleteTopics, lowest=4, highest=5)
         return DeleteTopicsRequest(version=version, topic_names=wanted, timeout_ms=TIMEOUT_MS)
 
     def ask() -> None:
@@ -87,7 +87,7 @@ def delete_group_offsets(
 
 
 def _offset_delete(connection: Connection, group: str, partitions: list[TopicPartition]) -> Any:
-    version = connection.version(OFFSET_DELETE_API, lowest=0, highest=0)
+    version = connection.version(ApiKey.OffsetDelete, lowest=0, highest=0)
     topic_type = OffsetDeleteRequest.OffsetDeleteRequestTopic
     entry = topic_type.OffsetDeleteRequestPartition
     return OffsetDeleteRequest(

@@ -15,8 +15,9 @@ from kafka.protocol.admin import (
     DescribeQuorumRequest,
 )
 from kafka.protocol.admin.acl import ACLOperation
+from kafka.protocol.api_key import ApiKey
 from kafka.protocol.broker_version_data import infer_broker_version_from_api_versions
-from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
+from kafka.protocol.metadata import MetadataRequest
 
 from sparkmirror.clusters import clock
 from sparkmirror.clusters.client import ClusterClient
@@ -36,7 +37,6 @@ __all__ = [
     "topic_details",
 ]
 
-METADATA_API, DESCRIBE_CONFIGS_API, DESCRIBE_QUORUM_API, DESCRIBE_CLUSTER_API = 3, 32, 55, 60
 NO_TIMESTAMP = -1
 BROKER_RESOURCE = 4
 METADATA_LOG = "__cluster_metadata"
@@ -65,20 +65,12 @@ def broker_releases(client: ClusterClient) -> dict[int, BrokerRelease]:
 
     def look() -> None:
         for node in client.view(()).brokers:
-            versions: dict[int, tuple[int, int]] = {}
-            client.ask_node(node, lambda c, kept=versions: _greeting(c, kept))  # type: ignore[misc]
+            versions = client.talk(node, lambda c: c.versions)
             release = ".".join(map(str, infer_broker_version_from_api_versions(versions) or ("unknown",)))
             found[node] = BrokerRelease(release, missing_apis(versions))
 
     client.retry(look)
     return found
-
-
-def _greeting(connection: Connection, kept: dict[int, tuple[int, int]]) -> Any:
-    kept.update(connection.versions)
-    return ApiVersionsRequest(
-        version=connection.version(18, lowest=0, highest=3), client_software_name="sparkmirror", client_software_version="1"
-    )
 
 
 def controller_skew_ms(client: ClusterClient) -> int | None:
@@ -88,7 +80,7 @@ def controller_skew_ms(client: ClusterClient) -> int | None:
     """
 
     def build(connection: Connection) -> Any:
-        version = connection.version(DESCRIBE_QUORUM_API, lowest=1, highest=2)
+        version = connection.version(ApiKey.DescribeQuorum, lowest=1, highest=2)
         topic_type = DescribeQuorumRequest.TopicData
         wanted = topic_type.PartitionData(version=version, partition_index=0)
         topics = [topic_type(version=version, topic_name=METADATA_LOG, partitions=[wanted])]
@@ -116,7 +108,7 @@ def topic_details(client: ClusterClient, topics: Collection[str]) -> dict[str, T
     names = list(topics)
 
     def build(connection: Connection) -> Any:
-        version = connection.version(METADATA_API, lowest=9, highest=9)
+        version = connection.version(ApiKey.Metadata, lowest=9, highest=9)
         entry = MetadataRequest.MetadataRequestTopic
         return MetadataRequest(
             version=version,
@@ -144,7 +136,7 @@ def cluster_rights(client: ClusterClient) -> frozenset[str] | None:
     """What we may do on the cluster itself."""
 
     def build(connection: Connection) -> Any:
-        version = connection.version(DESCRIBE_CLUSTER_API, lowest=0, highest=1)
+        version = connection.version(ApiKey.DescribeCluster, lowest=0, highest=1)
         return DescribeClusterRequest(version=version, include_cluster_authorized_operations=True)
 
     try:
@@ -167,7 +159,7 @@ def broker_setting(client: ClusterClient, name: str) -> str | None:
 
     def build(connection: Connection) -> Any:
         resource_type = DescribeConfigsRequest.DescribeConfigsResource
-        version = connection.version(DESCRIBE_CONFIGS_API, lowest=1, highest=4)
+        version = connection.version(ApiKey.DescribeConfigs, lowest=1, highest=4)
         wanted = resource_type(
             version=version, resource_type=BROKER_RESOURCE, resource_name=str(node), configuration_keys=[name]
         )

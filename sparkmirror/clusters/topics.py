@@ -12,6 +12,7 @@ from kafka.protocol.admin import (
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
 )
+from kafka.protocol.api_key import ApiKey
 
 from sparkmirror.clusters.client import ClusterClient
 from sparkmirror.clusters.connection import Connection
@@ -29,8 +30,6 @@ __all__ = [
     "read_topic_configs",
 ]
 
-CREATE_TOPICS_API, DESCRIBE_CONFIGS_API, CREATE_PARTITIONS_API = 19, 32, 37
-ALTER_CONFIGS_API = 44
 SET, DELETE = 0, 1
 TOPIC_RESOURCE = 2
 TIMEOUT_MS = 30_000
@@ -52,7 +51,7 @@ def create_topics(client: ClusterClient, topics: Sequence[NewTopic], *, dry_run:
     config_type = topic_type.CreatableTopicConfig
 
     def build(connection: Connection) -> Any:
-        version = connection.version(CREATE_TOPICS_API, lowest=4, highest=5)
+        version = connection.version(ApiKey.CreateTopics, lowest=4, highest=5)
         return CreateTopicsRequest(
             version=version,
             topics=[
@@ -78,7 +77,7 @@ def extend_topics(client: ClusterClient, counts: Mapping[str, int]) -> dict[str,
     topic_type = CreatePartitionsRequest.CreatePartitionsTopic
 
     def build(connection: Connection) -> Any:
-        version = connection.version(CREATE_PARTITIONS_API, lowest=1, highest=2)
+        version = connection.version(ApiKey.CreatePartitions, lowest=1, highest=2)
         return CreatePartitionsRequest(
             version=version,
             topics=[topic_type(version=version, name=n, count=c, assignments=None) for n, c in counts.items()],
@@ -110,7 +109,7 @@ def _results(client: ClusterClient, build: Any, field: str, operation: str) -> d
 def describe_configs_request(connection: Connection, names: Collection[str]) -> Any:
     """Asks for every effective setting of some topics."""
     resource_type = DescribeConfigsRequest.DescribeConfigsResource
-    version = connection.version(DESCRIBE_CONFIGS_API, lowest=1, highest=4)
+    version = connection.version(ApiKey.DescribeConfigs, lowest=1, highest=4)
     return DescribeConfigsRequest(
         version=version,
         resources=[
@@ -148,7 +147,7 @@ def alter_topic_configs(
     config_type = resource_type.AlterableConfig
 
     def build(connection: Connection) -> Any:
-        version = connection.version(ALTER_CONFIGS_API, lowest=0, highest=1)
+        version = connection.version(ApiKey.IncrementalAlterConfigs, lowest=0, highest=1)
         return IncrementalAlterConfigsRequest(
             version=version,
             resources=[

@@ -13,7 +13,9 @@ from kafka.protocol.metadata import ApiVersionsResponse
 from test_hostile_broker import HostileServer, frame
 
 from sparkmirror.clusters import ClusterClient, committed_offsets, connect
+from sparkmirror.config import parse
 from sparkmirror.config.values import ClusterSettings
+from sparkmirror.control.flows import check_reachable
 from sparkmirror.errors import BrokerTooOld, ClusterUnreachable
 from sparkmirror.model import TopicPartition
 
@@ -101,3 +103,14 @@ def test_who_examines_a_cluster_may_talk_to_an_old_broker(broker: Callable[[Rele
     with closing(ClusterClient(old.settings, any_release=True)) as client, pytest.raises(ClusterUnreachable):
         client.view(())
     assert 3 in old.asked
+
+
+@pytest.mark.parametrize("all_of_them", [True, False])
+def test_a_run_with_an_old_cluster_ends_before_it_starts(
+    broker: Callable[[Release], OldBroker], all_of_them: bool
+) -> None:
+    old = broker((2, 8)).address
+    text = f"clusters = A, B\nA.bootstrap.servers = {old}\nB.bootstrap.servers = {old}\nA->B.enabled = true\n"
+    flows = parse(text, "mm2.properties").flows
+    with pytest.raises(BrokerTooOld):
+        check_reachable(flows, all_of_them=all_of_them)
