@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sparkmirror.cli.run import CLUSTERS_HELP, FILE_HELP
-from sparkmirror.cli.text import amount, printable
+from sparkmirror.cli.text import amount, fields_of, json_text, printable
 from sparkmirror.config import load
 from sparkmirror.control import FlowPlan, Plan, PlannedTopic, make_plan
 from sparkmirror.state import OwnerStatus
@@ -49,7 +47,7 @@ def plan(
     found = make_plan(load(file), clusters)
     console = Console()
     if is_json:
-        print(json.dumps(as_json(found), indent=2))
+        print(json_text(as_json(found)))
     elif console.is_terminal:
         print_tables(found, console)
     else:
@@ -61,8 +59,8 @@ def plan(
 
 
 def as_json(found: Plan) -> dict[str, Any]:
-    """The plan as JSON values, field by field."""
-    return {"schema": SCHEMA, **asdict(found), "complete": found.is_complete}
+    """The plan as JSON, field by field."""
+    return {"schema": SCHEMA, **fields_of(found), "complete": found.is_complete}
 
 
 def as_lines(found: Plan) -> list[str]:

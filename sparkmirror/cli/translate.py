@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sparkmirror.cli.run import FILE_HELP
-from sparkmirror.cli.text import amount, printable
+from sparkmirror.cli.text import amount, json_text, printable
 from sparkmirror.cli.usage import STATUS_USAGE
 from sparkmirror.config import Settings, load
 from sparkmirror.errors import ConfigError, NoFlowEnabled
@@ -103,7 +102,7 @@ def _flow(settings: Settings, name: str | None) -> tuple[str, str]:
 def _tell(found: Translations, form: str) -> None:
     console = Console()
     if form == "json":
-        print(json.dumps(as_json(found), indent=2))
+        print(json_text(as_json(found)))
     elif form == "csv":
         for line in as_csv(found):
             print(line)
@@ -123,7 +122,7 @@ def _tell(found: Translations, form: str) -> None:
 
 
 def as_json(found: Translations) -> dict[str, Any]:
-    """The answer as JSON values."""
+    """The answer as JSON."""
     return {
         "schema": SCHEMA,
         "from": found.origin,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
@@ -13,7 +12,7 @@ from rich.console import Console
 from sparkmirror.cli.doctor import READS_HELP, REDELIVERY, USAGE, WAIT_HELP, complain
 from sparkmirror.cli.findings_view import SCHEMA, Line, UsageIsOne, finding_value, open_value, print_lines, told_facts
 from sparkmirror.cli.run import FILE_HELP
-from sparkmirror.cli.text import printable
+from sparkmirror.cli.text import json_text, printable
 from sparkmirror.config import load
 from sparkmirror.errors import ConfigError
 from sparkmirror.tools.doctor import Answer, Examination, Finding, GatherOptions, Report, Severity, examine, why
@@ -48,8 +47,8 @@ def why_command(
         complain(str(error), USAGE)
     answers = _answers(report, subject)
     if is_json:
-        print(json.dumps({"schema": SCHEMA, "subject": subject, "answers": [_value(a) for a in answers],
-                          "open": [open_value(o) for o in report.opens], "status": _status(answers)}, indent=2))  # fmt: skip
+        print(json_text({"schema": SCHEMA, "subject": subject, "answers": [_value(a) for a in answers],
+                         "open": [open_value(o) for o in report.opens], "status": _status(answers)}))  # fmt: skip
     else:
         print_lines(_lines(answers), Console())
     sys.stdout.flush()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -16,7 +14,7 @@ from rich.text import Text
 
 from sparkmirror.cli.offsets.words import Connector, Flow, IsJson, OffsetsTopics, Topic, storage_of
 from sparkmirror.cli.run import FILE_HELP
-from sparkmirror.cli.text import amount, printable
+from sparkmirror.cli.text import amount, fields_of, json_text, printable
 from sparkmirror.config import load, require_enabled_flow
 from sparkmirror.tools import offsets
 from sparkmirror.topology import require_custom_classes
@@ -51,7 +49,7 @@ def list_(
     found = [offsets.list_positions(one, storage, topic) for one in flows]
     console = Console()
     if is_json:
-        print(json.dumps(as_json(found), indent=2))
+        print(json_text(as_json(found)))
     elif console.is_terminal:
         _print_tables(found, console)
     else:
@@ -61,15 +59,15 @@ def list_(
 
 
 def as_json(found: Sequence[offsets.FlowListing]) -> dict[str, Any]:
-    """The listings as JSON values, field by field."""
+    """The listings as JSON, field by field."""
     return {"schema": SCHEMA, "flows": [_flow_json(listing) for listing in found]}
 
 
 def _flow_json(listing: offsets.FlowListing) -> dict[str, Any]:
     positions = [
-        asdict(position) | {"places": [place._asdict() for place in position.places]} for position in listing.positions
+        fields_of(position) | {"places": [place._asdict() for place in position.places]} for position in listing.positions
     ]
-    return asdict(listing) | {"positions": positions}
+    return fields_of(listing) | {"positions": positions}
 
 
 def as_lines(found: Sequence[offsets.FlowListing]) -> list[str]:

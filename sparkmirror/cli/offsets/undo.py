@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from sparkmirror.cli.offsets.telling import undo_json, undo_lines
 from sparkmirror.cli.offsets.words import DryRun, IsJson, UndoFile, WorkerGroup, Yes, is_wanted
 from sparkmirror.cli.run import FILE_HELP
+from sparkmirror.cli.text import json_text
 from sparkmirror.config import load
 from sparkmirror.tools import offsets
 
@@ -35,5 +35,5 @@ def undo(
     """
     request = offsets.UndoRequest(saved, worker_group, undo_file)
     verdict = offsets.undo(load(file), request, is_applied=is_wanted(yes=yes, dry_run=dry_run))
-    print(json.dumps(undo_json(verdict), indent=2) if is_json else "\n".join(undo_lines(verdict)))
+    print(json_text(undo_json(verdict)) if is_json else "\n".join(undo_lines(verdict)))
     sys.stdout.flush()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from typing import Annotated
@@ -10,6 +9,7 @@ from typing import Annotated
 import typer
 
 from sparkmirror.cli.offsets.telling import as_json, as_lines
+from sparkmirror.cli.text import json_text
 from sparkmirror.config import load
 from sparkmirror.errors import MoveRefused
 from sparkmirror.tools.offsets import Goal, MoveRequest, StoragePlace, apply, parse_goal, preview
@@ -101,5 +101,5 @@ def carry_out(file: str, request: MoveRequest, *, yes: bool, is_json: bool) -> N
     """Shows what would change, or changes it."""
     settings = load(file)
     verdict = apply(settings, request, command_text()) if yes else preview(settings, request)
-    print(json.dumps(as_json(verdict), indent=2) if is_json else "\n".join(as_lines(verdict)))
+    print(json_text(as_json(verdict)) if is_json else "\n".join(as_lines(verdict)))
     sys.stdout.flush()

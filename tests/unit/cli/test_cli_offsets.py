@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from sparkmirror.cli.app import app
 from sparkmirror.cli.offsets import listing, words
 from sparkmirror.cli.offsets.telling import as_json, as_lines, undo_json, undo_lines
+from sparkmirror.cli.text import json_text
 from sparkmirror.config import Settings, parse
 from sparkmirror.errors import MoveRefused
 from sparkmirror.ledger import Life, Move, Position
@@ -309,7 +310,7 @@ def test_a_listing_shows_what_is_stored_beside_what_there_is() -> None:
         "  orders-11         -            -        ?           -    -  -                             -",
         r"  orders-0: odd\x1b",
     ]
-    told = json.loads(json.dumps(listing.as_json([found])))
+    told = json.loads(json_text(listing.as_json([found])))
     [row, _] = told["flows"][0]["positions"]
     assert (told["schema"], row["mm2_offset"]) == (1, 41)
     assert row["places"][0] == {"topic": "mm2-offsets.A.internal", "partition": 3}

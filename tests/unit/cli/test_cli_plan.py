@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from sparkmirror.cli.plan import as_json, as_lines, owner_text, print_tables
+from sparkmirror.cli.text import json_text
 from sparkmirror.clusters import Address, ClusterView, Leader, TopicView
 from sparkmirror.config import FlowSettings, parse
 from sparkmirror.control.plan import AcceptedGap, FlowPlan, Found, Plan, PlannedTopic, judge
@@ -158,7 +159,7 @@ def test_every_state_of_an_owner_has_words(state: str) -> None:
 
 
 def test_the_json_has_a_schema_and_only_plain_values() -> None:
-    content = json.loads(json.dumps(as_json(a_plan(judge(found_with())))))
+    content = json.loads(json_text(as_json(a_plan(judge(found_with())))))
     assert (content["schema"], content["complete"], content["path"]) == (1, True, "mm2.properties")
     [flow] = content["flows"]
     assert (flow["source"], flow["target"], flow["owner"]["state"]) == ("A", "B", "nobody")

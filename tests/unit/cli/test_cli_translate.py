@@ -11,6 +11,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sparkmirror.cli.app import app
+from sparkmirror.cli.text import json_text
 from sparkmirror.cli.translate import as_csv, as_json, as_lines, print_table
 from sparkmirror.model import TopicPartition
 from sparkmirror.state import Note, Notes
@@ -60,7 +61,7 @@ def test_table_has_a_row_for_each_position() -> None:
 
 def test_json_has_a_schema_and_every_field() -> None:
     found = as_json(of(a_position(again=0), notes=Notes([Note("refused", "A", "why", "Describe on group g")])))
-    assert json.loads(json.dumps(found)) == {
+    assert json.loads(json_text(found)) == {
         "schema": 1, "from": "A", "to": "B", "status": 2,
         "positions": [{
             "group": "billing", "from": {"topic": "orders", "partition": 3, "offset": 120},

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from dataclasses import replace
 
 import pytest
 from cli_builders import a_flow, a_partition
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from sparkmirror.cli.live_view import LiveView, flow_picture
 from sparkmirror.cli.log_view import Line, LogView, changes, summary
 from sparkmirror.cli.standing import Rate
-from sparkmirror.cli.text import duration, megabytes, printable
+from sparkmirror.cli.text import duration, fields_of, json_text, megabytes, printable
 from sparkmirror.pipeline import FlowStatus
 from sparkmirror.pipeline.status import NOTES_MAX, FlowNotes
 
@@ -203,3 +206,23 @@ def test_numbers_are_readable() -> None:
         "61.2 MB", "12.3 GB", "59 s", "1 min 12 s", "2 h 2 min",
     ]  # fmt: skip
     assert printable("plain ü") == "plain ü"
+
+
+texts = st.text(st.characters(exclude_categories=()))
+documents = st.recursive(
+    st.none() | st.booleans() | st.integers() | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(documents)
+def test_json_is_to_the_letter_what_the_standard_library_writes(document: object) -> None:
+    """Also of text that is not ASCII, of half surrogate pairs, and of numbers of any size."""
+    assert json_text(document) == json.dumps(document, indent=2)
+
+
+def test_json_has_the_fields_of_a_value_also_beside_half_a_surrogate_pair() -> None:
+    line = Line("INFO", "running")
+    for text in ("plain", "ü", "\ud800"):
+        assert json.loads(json_text([text, line])) == [text, fields_of(line)]
