@@ -1,4 +1,4 @@
-"""Commands whose wrong usage has a status of its own: for tools, 2 means that a question stayed open."""
+"""Commands whose wrong usage has a status of its own: for these, 2 means that a question stayed open."""
 
 from __future__ import annotations
 
@@ -9,23 +9,27 @@ from typing import Any
 from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
-__all__ = ["STATUS_USAGE", "UsageCommand", "usage_status"]
+from sparkmirror.diagnose.exit_status import USAGE
+from sparkmirror.errors import ConfigError
 
-STATUS_USAGE = 1
+__all__ = ["UsageCommand", "usage_status"]
 
 
 @contextlib.contextmanager
-def usage_status(status: int = STATUS_USAGE) -> Iterator[None]:
-    """Wrong usage that is found in the block ends the program with `status`."""
+def usage_status(status: int = USAGE, *, of_configuration: bool = True) -> Iterator[None]:
+    """Wrong usage that is found in the block ends the program with `status`, wrong configuration too unless it is not to."""
     try:
         yield
     except TyperException as error:
         error.exit_code = status
         raise
+    except ConfigError as error:
+        error.exit_status = status if of_configuration else error.exit_status
+        raise
 
 
 class UsageCommand(TyperCommand):
-    """A command whose wrong usage ends with status 1, whether the words or their values are wrong."""
+    """A command whose wrong usage or configuration ends with status 1: inspect, doctor, why, translate."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As typer does."""

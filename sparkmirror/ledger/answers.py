@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["Expect", "expectation"]
+__all__ = ["INVALID_TIMESTAMP", "Expect", "expectation"]
+
+INVALID_TIMESTAMP = 32
 
 
 class Expect(Enum):
@@ -22,7 +24,7 @@ _REFUSED = {
     17,  # INVALID_TOPIC
     29,  # TOPIC_AUTHORIZATION_FAILED
     31,  # CLUSTER_AUTHORIZATION_FAILED
-    32,  # INVALID_TIMESTAMP
+    INVALID_TIMESTAMP,
     44,  # POLICY_VIOLATION
     53,  # TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     76,  # UNSUPPORTED_COMPRESSION_TYPE

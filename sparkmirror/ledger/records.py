@@ -27,6 +27,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from sparkmirror.errors import ReplicationError
 from sparkmirror.ledger.runs import Run, Runs
 from sparkmirror.model import TopicPartition
 
@@ -180,6 +181,18 @@ class State:
     state: str
     code: str
     reason: str
+    hint: str = ""  # what to do about it
+    detail: str = ""  # of the code, such as what the target refused
+
+    @classmethod
+    def stopped(cls, partition: TopicPartition, attempt: Attempt, error: ReplicationError) -> State:
+        """The partition cannot go on, by this error."""
+        return cls(partition, attempt, "stopped", error.code, error.message, error.hint, error.detail)
+
+    @property
+    def text(self) -> str:
+        """The reason, with what to do about it."""
+        return f"{self.reason} ({self.hint})" if self.hint else self.reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,6 +358,10 @@ def _encode_receipt(r: Receipt) -> tuple[Json, Json]:
     }
 
 
+def _state_more(r: State) -> dict[str, Json]:
+    return {name: value for name, value in (("hint", r.hint), ("detail", r.detail)) if value}
+
+
 def _encode_gap(r: Gap) -> tuple[Json, Json]:
     value = {"until": r.until, "reason": r.reason, "time": r.time_ms, "source id": r.source_topic_id}
     return [*_key("gap", r), r.upstream], value
@@ -370,7 +387,7 @@ _ENCODERS: dict[type, Any] = {
     Started: lambda r: (_key("started", r), {"process": r.process}),
     Receipt: _encode_receipt,
     Closed: lambda r: (_key("closed", r), {"at": list(r.position)}),
-    State: lambda r: (_key("state", r), {"state": r.state, "code": r.code, "reason": r.reason}),
+    State: lambda r: (_key("state", r), {"state": r.state, "code": r.code, "reason": r.reason} | _state_more(r)),
     Release: lambda r: (_key("release", r), {}),
     Void: lambda r: (_key("void", r), {"downstream": r.downstream}),
     Gap: _encode_gap,
@@ -532,7 +549,11 @@ _DECODERS: dict[str, Any] = {
     "started": lambda k, v: Started(*_place(k), _text(v["process"])),
     "receipt": _decode_receipt,
     "closed": lambda k, v: Closed(*_place(k), _position(v["at"])),
-    "state": lambda k, v: State(*_place(k), *(_text(v[name]) for name in ("state", "code", "reason"))),
+    "state": lambda k, v: State(
+        *_place(k),
+        *(_text(v[name]) for name in ("state", "code", "reason")),
+        *(_text(v.get(name, "")) for name in ("hint", "detail")),
+    ),
     "release": lambda k, v: Release(*_place(k)),
     "void": lambda k, v: Void(*_place(k), _whole(v["downstream"])),
     "gap": lambda k, v: Gap(

@@ -25,9 +25,11 @@ from sparkmirror.errors import (
     SourceTopicRecreated,
     SourceTruncated,
     TargetRefusedRecords,
+    TargetRefusedTimestamp,
     TargetTopicRecreated,
 )
 from sparkmirror.ledger import Baseline, Doubt, Expect, Found, Open, PartitionCopy, Started, find_out
+from sparkmirror.ledger.answers import INVALID_TIMESTAMP
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.finding import FindingOut, read_ends
 from sparkmirror.pipeline.loop import Ask, Procedure, Sleep
@@ -325,7 +327,8 @@ class Opening:
         if is_right_missing(doubt.error) and relay.copy.order.until is None:
             self._await_right(relay, f"cluster {self._slot.target.alias}: append to {relay.target}: {told}")
         else:
-            relay.stop_reason = TargetRefusedRecords(
+            kind = TargetRefusedTimestamp if doubt.error == INVALID_TIMESTAMP else TargetRefusedRecords
+            relay.stop_reason = kind(
                 f"{relay.source} at upstream offset {relay.copy.next.upstream}: target {relay.target} refuses: "
                 f"{told}: {doubt.message}"
             )

@@ -23,4 +23,4 @@ def tell(order: LaneOrder, records: Sequence[LedgerRecord]) -> None:
 
 def stop_partition(order: LaneOrder, entry: LaneEntry, error: ReplicationError) -> None:
     """This partition cannot go on; the driver begins a query without it."""
-    tell(order, [State(entry.place, entry.attempt, "stopped", error.code, str(error))])
+    tell(order, [State.stopped(entry.place, entry.attempt, error)])

@@ -32,6 +32,7 @@ from sparkmirror.errors import (
     RecordTooLarge,
     ReplicationError,
     TargetRefusedRecords,
+    TargetRefusedTimestamp,
     TargetTopicRecreated,
 )
 from sparkmirror.ledger import (
@@ -46,6 +47,7 @@ from sparkmirror.ledger import (
     extend_runs,
     placed_runs,
 )
+from sparkmirror.ledger.answers import INVALID_TIMESTAMP
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.lane.orders import (
     PARTS,
@@ -403,7 +405,8 @@ class Stretch:
         except BrokerRefused as error:
             if is_retriable(error.error_code) or is_right_missing(error.error_code):
                 raise
-            raise self._stopped(TargetRefusedRecords(f"{self._entry.place}: {error.message}")) from error
+            kind = TargetRefusedTimestamp if error.error_code == INVALID_TIMESTAMP else TargetRefusedRecords
+            raise self._stopped(kind(f"{self._entry.place}: {error.message}")) from error
 
     def _prove(
         self, sendings: Mapping[TopicPartition, Sending], runs: Mapping[TopicPartition, list[Run]], until: int, size: int

@@ -9,12 +9,12 @@ import pytest
 from unit.tools.doctor_builders import NOW, ORDERS, a_group, cluster_of, facts_of, flow_of, look
 
 from sparkmirror.clusters import ClusterView
+from sparkmirror.diagnose.findings import Subject
 from sparkmirror.errors import BrokerTooOld
 from sparkmirror.ledger import Attempt, LedgerView, Open, Position, Receipt, Run
 from sparkmirror.model import OffsetSync, TopicPartition
 from sparkmirror.tools.doctor.examination import sample_of
 from sparkmirror.tools.doctor.facts import Part, Synced
-from sparkmirror.tools.doctor.findings import Subject
 from sparkmirror.tools.doctor.gathering.asking import Asker
 from sparkmirror.tools.doctor.gathering.connect import Connectors
 from sparkmirror.tools.doctor.gathering.copies import SyncStory

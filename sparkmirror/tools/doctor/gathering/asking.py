@@ -9,8 +9,7 @@ from typing import TypeVar
 
 from sparkmirror.clusters import ClusterClient
 from sparkmirror.errors import BrokerRefused, ClusterError, ClusterUnreachable, ConnectionLost
-from sparkmirror.tools.doctor.facts import Missing
-from sparkmirror.tools.doctor.findings import Open, Subject
+from sparkmirror.tools.doctor.facts import Missing, Open, Subject
 from sparkmirror.tools.evidence import FlowEvidence, Note, NoteKind, Side
 
 __all__ = ["Asker"]

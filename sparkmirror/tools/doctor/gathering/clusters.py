@@ -17,8 +17,7 @@ from sparkmirror.clusters.surroundings import (
 )
 from sparkmirror.config import ClusterSettings
 from sparkmirror.model import ConfigEntry
-from sparkmirror.tools.doctor.facts import Certificate, ClusterFacts, Part
-from sparkmirror.tools.doctor.findings import Subject
+from sparkmirror.tools.doctor.facts import Certificate, ClusterFacts, Part, Subject
 from sparkmirror.tools.doctor.gathering.asking import Asker
 from sparkmirror.tools.evidence import Side, has_topic, now_ms
 

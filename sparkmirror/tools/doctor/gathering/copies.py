@@ -8,8 +8,7 @@ from sparkmirror.clusters import ClusterClient
 from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.ledger import PartitionHistory
 from sparkmirror.model import TopicPartition
-from sparkmirror.tools.doctor.facts import Copy, Part, Stop, Stored, Synced
-from sparkmirror.tools.doctor.findings import Subject
+from sparkmirror.tools.doctor.facts import Copy, Part, Stop, Stored, Subject, Synced
 from sparkmirror.tools.doctor.gathering.asking import Asker
 from sparkmirror.tools.evidence import Note, Side, copy_position, has_topic, read_to_mark
 from sparkmirror.tools.standing_records import SyncTable
@@ -153,4 +152,4 @@ def _stop(history: PartitionHistory, time_ms: int | None) -> Stop | None:
     state = history.states.get(newest.attempt) if newest is not None else None
     if state is None or state.state == "copying" or (state.state == "lost" and state.code in MENDED_BY_ITSELF):
         return None
-    return Stop("waiting" if state.state == "waiting" else "stopped", state.code, state.reason, time_ms)
+    return Stop("waiting" if state.state == "waiting" else "stopped", state.code, state.reason, time_ms, state.detail)

@@ -10,8 +10,7 @@ from sparkmirror.groups import Copied, SyncHistory, translate
 from sparkmirror.ledger import PartitionHistory
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import OffsetMap
-from sparkmirror.tools.doctor.facts import Checkpointed, Copy, GroupFacts, Part
-from sparkmirror.tools.doctor.findings import Subject
+from sparkmirror.tools.doctor.facts import Checkpointed, Copy, GroupFacts, Part, Subject
 from sparkmirror.tools.doctor.gathering.asking import Asker
 from sparkmirror.tools.evidence import Note
 from sparkmirror.tools.standing_records import CheckpointTable, SyncTable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkmirror.tools.doctor.checks import RULES
-from sparkmirror.tools.doctor.findings import Rule
+from sparkmirror.diagnose.findings import Rule
+from sparkmirror.diagnose.rules import RULES
 
 __all__ = ["explain", "render"]
 
@@ -38,11 +38,12 @@ Errors win over incomplete, incomplete over warnings: what is not known may be w
 
 **Two looks.** While something is to be copied, a flow is looked at twice, `--wait` seconds apart (3 by default, 0 for one
 look), to tell whether it moves. `--baseline FILE` keeps topic ids, ends, positions and commits of the last looks in a file
-and compares with them the next time: only so can be told that a topic was created again while nobody looked, or that
+and compares with them the next time: only so can it be known that a topic was created again while nobody looked, or that
 something has been wrong for longer than the mirror's own intervals.
 
 **Records.** Where offsets alone leave a question, a few records of both sides are read (no group, nothing is committed):
-C01, C02, C22, C24, D5, D6, D7, and the next record of each partition with lag. `--no-record-reads` leaves these out.
+C01, C02, C06, C09, C22, C24, D5, D6, D7, and the next record of each partition with lag. `--no-record-reads` leaves these
+out.
 
 **Rights.** Describe on topics, groups and clusters, DescribeConfigs on topics, Read on the internal topics, and Read on the
 topics for what reads records. A right that is missing leaves its check open, never a wrong verdict.
@@ -58,7 +59,7 @@ partition,group,cluster}`, `cause`, `message`, `facts[]{name,value,time_ms}`, `r
 _SECTIONS = (
     ("D", "Why something is not copied (D1–D12)"),
     ("C", "What is wrong with a copy or a group (C01–C26)"),
-    ("V", "The surroundings (V1–V6)"),
+    ("V", "Brokers, rights, clocks and certificates (V1–V6)"),
 )
 
 
@@ -79,7 +80,7 @@ def _lines() -> Iterator[str]:
 def _entry(rule: Rule) -> Iterator[str]:
     yield f"### {rule.id}: {rule.title}{f' ({rule.severities})' if rule.severities else ''}\n"
     yield f"{rule.means}\n"
-    if rule.same_as:
+    if not rule.decides:
         return
     yield f"- *decided by:* {rule.decides}"
     yield f"- *needs:* {rule.needs}"
@@ -89,6 +90,6 @@ def _entry(rule: Rule) -> Iterator[str]:
 def explain(rule: Rule) -> list[str]:
     """The same for one id, for a terminal."""
     lines = [f"{rule.id}  {rule.title}", "", f"  {rule.means}"]
-    if rule.same_as:
+    if not rule.decides:
         return lines
     return [*lines, "", f"  decided by: {rule.decides}", f"  needs:      {rule.needs}", f"  what to do: {rule.mend}"]
