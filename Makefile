@@ -88,7 +88,7 @@ bench: jars
 # Console blocks are what their commands print on local clusters; papers/staging.py says what each stage sets up.
 docs: jars
 	@$(VENV)/bin/python -m sparkmirror.config > docs/configuration.md
-	@$(VENV)/bin/python -m sparkmirror.tools.doctor > docs/doctor.md
+	@$(VENV)/bin/python -m sparkmirror.diagnose > docs/doctor.md
 	@PYTHONPATH=tests $(VENV)/bin/python -m papers $(STAGES)
 
 lint: $(PACKAGES)

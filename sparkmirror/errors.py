@@ -5,6 +5,7 @@ SparkmirrorError
 │   ├── ConfigFileUnreadable        the properties file is missing or cannot be read
 │   ├── ConfigInvalid               one or more keys are wrong; carries every problem
 │   ├── NoFlowEnabled               no source->target flow is enabled
+│   ├── FlowUnknown                 no enabled flow has the given name
 │   ├── CustomClassFailed           a class that the user wrote raised, or answered what it must not
 │   ├── ReplicationLoop             another flow copies the same topics the other way under the same names
 │   ├── MoveRefused                 a position cannot be moved as it was asked
@@ -26,6 +27,7 @@ SparkmirrorError
 │   ├── ContentDiffers              the target's tail is not what the source holds
 │   ├── OrderBroken                 a batch landed where it does not belong
 │   ├── TargetRefusedRecords        the target refuses these records by its own settings
+│   │   └── TargetRefusedTimestamp      by their timestamps; the same code
 │   ├── TransformFailed             a record that its transforms cannot handle
 │   └── TransformMissing            transforms that were removed from the file left a stretch of records half sent
 ├── OwnershipError              another process owns the flow
@@ -49,6 +51,7 @@ __all__ = [
     "CustomClassFailed",
     "EnvironmentUnfit",
     "FlowOwnedByAnother",
+    "FlowUnknown",
     "InternalError",
     "MoveRefused",
     "NoFlowEnabled",
@@ -64,6 +67,7 @@ __all__ = [
     "SparkmirrorError",
     "TargetHasStranger",
     "TargetRefusedRecords",
+    "TargetRefusedTimestamp",
     "TargetTopicRecreated",
     "TransformFailed",
     "TransformMissing",
@@ -74,6 +78,7 @@ class SparkmirrorError(Exception):
     """Anything this program raises on purpose."""
 
     code = "ERROR"
+    detail = ""  # what the code leaves open, such as what the target refused
     exit_status = 2
     http_status = 500
 
@@ -113,6 +118,12 @@ class NoFlowEnabled(ConfigError):
     """No source->target flow is enabled."""
 
     code = "NO_FLOW_ENABLED"
+
+
+class FlowUnknown(ConfigError):
+    """No enabled flow has the name that was given, or several are enabled and none was named."""
+
+    code = "FLOW_UNKNOWN"
 
 
 class CustomClassFailed(ConfigError):
@@ -252,6 +263,12 @@ class TargetRefusedRecords(ReplicationError):
     """The target refuses these records by its own settings."""
 
     code = "TARGET_REFUSED_RECORDS"
+
+
+class TargetRefusedTimestamp(TargetRefusedRecords):
+    """The target refuses the timestamps of these records."""
+
+    detail = "timestamp"
 
 
 class TransformFailed(ReplicationError):

@@ -15,12 +15,12 @@ ROOT = Path(__file__).parents[1] / "sparkmirror"
 ORDER = (
     "errors", "model", "caches",
     "config", "wire", "topology", "ledger", "offsets", "groups",
-    "faults", "process", "clusters", "state", "client", "pipeline", "worker_daemon", "control", "tools", "metrics", "rest",
-    "dashboard", "local",
-    "spark", "cli",
+    "faults", "process", "clusters", "state", "client", "pipeline", "worker_daemon", "control", "diagnose", "tools",
+    "metrics", "rest", "dashboard", "local", "spark", "cli",
     "__init__", "__main__",
 )  # fmt: skip
-PURE = frozenset(ORDER[: ORDER.index("groups") + 1])
+PURE = frozenset({*ORDER[: ORDER.index("groups") + 1], "diagnose"})
+BELOW = {"diagnose": "sparkmirror.tools.doctor.facts"}  # the values that rules look at, in the folder of what gathers them
 IMPURE_MODULES = frozenset({"kafka", "logging", "pyspark", "socket", "time"})
 DOORS = {"kafka": frozenset({"clusters", "local"}), "pyspark": frozenset({"pipeline", "local"})}
 
@@ -46,6 +46,8 @@ def violations(source: str, place: str) -> list[str]:
     found = []
     for line, module in imported_modules(source, package):
         first, *rest = module.split(".")
+        if first == "sparkmirror" and module.rpartition(".")[0] == BELOW.get(layer):
+            continue
         if first == "sparkmirror" and rest and rest[0] in ORDER and ORDER.index(rest[0]) > ORDER.index(layer):
             found.append(f"{place}:{line}: {layer} imports {rest[0]}, which stands below it")
         if layer in PURE and first in IMPURE_MODULES:
@@ -73,6 +75,8 @@ def test_imports_point_upward_and_stay_behind_the_doors(path: Path) -> None:
         ("import kafka", "pipeline/relay.py", "pipeline is not a door and imports kafka"),
         ("from pyspark.sql import Row", "clusters/fetch.py", "clusters is not a door and imports pyspark"),
         ("", "helpers/text.py", "helpers has no place"),
+        ("from sparkmirror.tools.doctor.gathering import gather", "diagnose/why.py", "diagnose imports tools"),
+        ("import time", "diagnose/why.py", "diagnose is pure and imports time"),
     ],
 )
 def test_a_wrong_import_is_refused(source: str, place: str, words: str) -> None:
@@ -86,6 +90,7 @@ def test_a_wrong_import_is_refused(source: str, place: str, words: str) -> None:
         ("from sparkmirror.errors import CorruptBatch\nfrom . import varint", "wire/record_batch.py"),
         ("import socket, time, kafka\nfrom sparkmirror import faults", "clusters/client.py"),
         ("from sparkmirror.local import LocalCluster", "cli/demo.py"),
+        ("from sparkmirror.tools.doctor.facts import Facts", "diagnose/why.py"),
     ],
 )
 def test_a_right_import_is_accepted(source: str, place: str) -> None:

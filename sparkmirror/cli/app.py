@@ -10,7 +10,7 @@ from collections.abc import Callable
 import typer
 
 from sparkmirror.cli.demo import demo
-from sparkmirror.cli.doctor import DoctorCommand, doctor
+from sparkmirror.cli.doctor import doctor
 from sparkmirror.cli.inspect import InspectCommand, InspectorCommand, inspect
 from sparkmirror.cli.offsets import offsets
 from sparkmirror.cli.plan import plan
@@ -19,7 +19,7 @@ from sparkmirror.cli.text import printable
 from sparkmirror.cli.translate import translate
 from sparkmirror.cli.trying import try_command
 from sparkmirror.cli.usage import ClustersCommand, MirrorMakerCommand, UsageCommand
-from sparkmirror.cli.why import WhyCommand, why_command
+from sparkmirror.cli.why import why_command
 from sparkmirror.errors import InternalError, SparkmirrorError
 
 __all__ = ["connect_mirror_maker", "error_lines", "main", "offset_sync_inspector"]
@@ -45,8 +45,8 @@ app.command(cls=ClustersCommand)(plan)
 app.command(cls=InspectCommand, context_settings=HELP_NAMES)(inspect)
 app.command(cls=UsageCommand)(translate)
 app.command()(demo)
-app.command(cls=DoctorCommand)(doctor)
-app.command("why", cls=WhyCommand)(why_command)
+app.command(cls=UsageCommand)(doctor)
+app.command("why", cls=UsageCommand)(why_command)
 app.command("try")(try_command)
 app.add_typer(offsets, name="offsets")
 

@@ -18,10 +18,10 @@ from rich.console import Console
 from sparkmirror.cli.demo_topics import TOPICS, fill, trickle
 from sparkmirror.cli.run import drive, view_for
 from sparkmirror.cli.signals import Interrupted, Signals
-from sparkmirror.cli.standing import INTERRUPTED
 from sparkmirror.cli.text import amount, megabytes, printable
 from sparkmirror.config import load
 from sparkmirror.control import Mirror, RunOptions
+from sparkmirror.diagnose.exit_status import INTERRUPTED
 from sparkmirror.local import KAFKA_VERSION, LocalCluster, kafka_jars, open_clusters
 from sparkmirror.local.reading import JavaRecord, compare, java_records, topic_ends
 from sparkmirror.model import TopicPartition

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from sparkmirror.cli.findings_view import UsageIsOne, print_lines, report_lines, report_value
+from sparkmirror.cli.findings_view import print_lines, report_lines, report_value
 from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.cli.text import printable
 from sparkmirror.config import load
-from sparkmirror.errors import ConfigError
-from sparkmirror.tools.doctor import RULES, Examination, GatherOptions, examine, explain, rule_ids, wanted_ids
+from sparkmirror.diagnose import RULES, explain, rule_ids
+from sparkmirror.tools.doctor.examination import Examination, examine, wanted_ids
+from sparkmirror.tools.doctor.gathering import GatherOptions
 
-__all__ = ["DoctorCommand", "complain", "doctor"]
+__all__ = ["doctor"]
 
-USAGE = 1
 ONLY_HELP = "Only these ids: D6, C01 …; repeat it, or separate them by commas."
 SKIP_HELP = "All but these ids."
 EXPLAIN_HELP = "The rule of an id; with FILE also its findings and everything they rest on."
@@ -27,10 +27,6 @@ BASELINE_HELP = "Keep this look in a file, and compare with the earlier ones in 
 WAIT_HELP = "Seconds between two looks at a flow that moves; 0 for one look."
 READS_HELP = "Read no records of topics."
 REDELIVERY = "--no-record-reads"
-
-
-class DoctorCommand(UsageIsOne):
-    """Wrong usage is status 1."""
 
 
 def doctor(
@@ -58,7 +54,7 @@ def doctor(
             return
         print()
     if file is None:
-        complain("give the properties file of the flows", USAGE)
+        raise typer.BadParameter("give the properties file of the flows", param_hint="FILE")
     wanted = Examination(
         flows=flow,
         ids=wanted_ids([*chosen[0], *explained], chosen[1]),
@@ -66,10 +62,7 @@ def doctor(
         wait_s=wait,
         gather=GatherOptions(records=not no_record_reads, proofs=not no_record_reads),
     )
-    try:
-        report = examine(load(file), wanted)
-    except ConfigError as error:
-        complain(str(error), USAGE)
+    report = examine(load(file), wanted)
     if is_json:
         print(json.dumps(report_value(report), indent=2))
     else:
@@ -85,12 +78,5 @@ def _ids(words: Sequence[str] | None, option: str) -> list[str]:
             found += rule_ids(word)
         except ValueError as error:
             known = ", ".join(RULES)
-            complain(f"{option}: expected one of {known}, found {error}", USAGE)
+            raise typer.BadParameter(f"expected one of {known}, found {printable(str(error))}", param_hint=option) from error
     return found
-
-
-def complain(message: str, status: int) -> NoReturn:
-    """Ends with what is wrong, on stderr."""
-    for number, line in enumerate(message.split("\n")):
-        print(f"{'  ' if number else 'sparkmirror: '}{printable(line.strip())}", file=sys.stderr)
-    sys.exit(status)

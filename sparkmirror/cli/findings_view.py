@@ -6,33 +6,29 @@ import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, NoReturn
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
-from typer._click.core import Context
-from typer._click.exceptions import UsageError
-from typer.core import TyperCommand
 
 from sparkmirror.cli.text import amount, printable
-from sparkmirror.tools.doctor import RULES, Fact, Finding, FlowReport, Open, Report, Severity
+from sparkmirror.diagnose import RULES, Fact, Finding, FlowReport, Open, Report, Severity
 
 __all__ = [
     "SCHEMA",
     "Line",
-    "UsageIsOne",
+    "fact_lines",
     "finding_value",
     "open_value",
     "print_lines",
     "report_lines",
     "report_value",
-    "told_facts",
 ]
 
 SCHEMA = 1  # of the JSON; raised when a field changes its meaning or goes away, not when one comes
 ROWS_MAX = 4  # of one cause; all are in the JSON
-LABELS = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.INFORMATION: "INFO"}
-STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFORMATION: "cyan"}
+LABELS = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.INFO: "INFO"}
+STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "cyan"}
 INDENT = " " * 9
 _STATES = {
     "running": "running", "released": "stopped in order", "dead": "dead", "silent": "no sign of life", "never": "never run",
@@ -41,22 +37,6 @@ _STATES = {
 _PROGRAMS = {"sparkmirror": "sparkmirror", "mm2": "MirrorMaker 2", "": ""}
 
 Line = list[tuple[str, str]]  # words and their styles
-
-
-class UsageIsOne(TyperCommand):
-    """A command whose wrong usage ends with status 1: 2 means that a question stayed open."""
-
-    def make_context(self, *arguments: Any, **options: Any) -> Context:
-        """As it is, but for the status."""
-        try:
-            return super().make_context(*arguments, **options)
-        except UsageError as error:
-            _raise_as_one(error)
-
-
-def _raise_as_one(error: UsageError) -> NoReturn:
-    error.exit_code = 1
-    raise error
 
 
 # --- for people ------------------------------------------------------------------------------------------------
@@ -150,7 +130,7 @@ def _cause_lines(cause: Sequence[Finding], *, is_whole: bool, names_flow: bool) 
     for finding in shown:
         yield [(f"{INDENT}{printable(finding.message)}", "")]
         if is_whole:
-            yield from told_facts(finding.facts)
+            yield from fact_lines(finding.facts)
     if len(cause) > len(shown):
         yield [(f"{INDENT}and {amount(len(cause) - len(shown))} more (--json has all)", "dim")]
     if first.mend:
@@ -160,7 +140,7 @@ def _cause_lines(cause: Sequence[Finding], *, is_whole: bool, names_flow: bool) 
                 f"{INDENT}  {printable(command)}", "cyan")]  # fmt: skip
 
 
-def told_facts(facts: Sequence[Fact]) -> Iterator[Line]:
+def fact_lines(facts: Sequence[Fact]) -> Iterator[Line]:
     """What a finding rests on, with the time."""
     for fact in facts:
         when = "" if fact.time_ms is None else f"  {clock(fact.time_ms)}"
@@ -187,16 +167,16 @@ def _open_lines(opens: Sequence[Open]) -> Iterator[Line]:
         yield [("", "")]
         yield [("not answered", "bold yellow")]
     for (reason, needs), ids in reasons.items():
-        told = ", ".join(dict.fromkeys(name for name in ids if name != "V1"))
-        is_told = reason.endswith(f"needs {needs}")  # a broker's refusal names the right itself
-        yield [(f"{INDENT}{printable(reason)}" + (f"; needs {printable(needs)}" if needs and not is_told else "")
-                + (f"  ({told})" if told else ""), "")]  # fmt: skip
+        named = ", ".join(dict.fromkeys(name for name in ids if name != "V1"))
+        is_named = reason.endswith(f"needs {needs}")  # a broker's refusal names the right itself
+        yield [(f"{INDENT}{printable(reason)}" + (f"; needs {printable(needs)}" if needs and not is_named else "")
+                + (f"  ({named})" if named else ""), "")]  # fmt: skip
 
 
 def _sum_line(report: Report) -> Line:
     found = [finding.severity for finding in report.findings]
     counts = [(found.count(severity), word) for severity, word in (
-        (Severity.ERROR, "error"), (Severity.WARNING, "warning"), (Severity.INFORMATION, "remark"))]  # fmt: skip
+        (Severity.ERROR, "error"), (Severity.WARNING, "warning"), (Severity.INFO, "remark"))]  # fmt: skip
     words = ", ".join(f"{amount(count)} {word}{'' if count == 1 else 's'}" for count, word in counts)
     style = STYLES[Severity.ERROR] if counts[0][0] else STYLES[Severity.WARNING] if counts[1][0] or report.opens else "green"
     rest = f", {amount(len(report.opens))} not answered" if report.opens else ""
@@ -253,7 +233,7 @@ def finding_value(finding: Finding) -> dict[str, Any]:
     return {
         "id": finding.id,
         "title": rule.title,
-        "severity": finding.severity.value,
+        "severity": finding.severity.letter,
         "certainty": finding.certainty.value,
         "flow": finding.flow,
         "subject": asdict(finding.subject),

@@ -16,12 +16,12 @@ from sparkmirror.cli.run import CLUSTERS_HELP, FILE_HELP
 from sparkmirror.cli.text import amount, fields_of, json_text, printable
 from sparkmirror.config import load
 from sparkmirror.control import FlowPlan, Plan, PlannedTopic, make_plan
+from sparkmirror.diagnose.exit_status import UNREACHABLE
 from sparkmirror.state import OwnerStatus
 
 __all__ = ["SCHEMA", "as_json", "as_lines", "plan", "print_tables"]
 
 SCHEMA = 1  # of the JSON; raised when a field changes its meaning or goes away, not when one comes
-UNREACHABLE = 2
 GAPS_NAMED_MAX = 3
 
 _OWNERS = {

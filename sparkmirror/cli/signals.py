@@ -7,7 +7,7 @@ import signal
 import sys
 from types import FrameType
 
-from sparkmirror.cli.standing import INTERRUPTED
+from sparkmirror.diagnose.exit_status import INTERRUPTED
 
 __all__ = ["Interrupted", "Signals"]
 

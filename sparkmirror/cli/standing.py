@@ -6,19 +6,17 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sparkmirror.diagnose.exit_status import INTERRUPTED, STOPPED
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.pipeline import FlowStatus, troubles
 
 __all__ = [
-    "INTERRUPTED",
     "Meter",
     "Rate",
     "exit_status",
     "stop_lines",
 ]
 
-INTERRUPTED = 130  # 128 and the number of SIGINT, as shells say it
-STOPPED = 4
 RATE_WINDOW_S = 5.0  # receipts come once a second; five of them make a steady number
 
 

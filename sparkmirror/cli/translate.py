@@ -14,9 +14,7 @@ from rich.text import Text
 
 from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.cli.text import amount, json_text, printable
-from sparkmirror.cli.usage import STATUS_USAGE
-from sparkmirror.config import Settings, load
-from sparkmirror.errors import ConfigError, NoFlowEnabled
+from sparkmirror.config import choose_flow, load
 from sparkmirror.model import TopicPartition
 from sparkmirror.tools.proof import WalkLimits
 from sparkmirror.tools.translating import TranslatedPosition, TranslateRequest, Translations, translate_positions
@@ -58,22 +56,18 @@ def translate(
     if not group and not at:
         raise typer.BadParameter("expected a group or positions", param_hint="--group")
     places = tuple(_place(text) for text in at or ())
-    try:
-        settings = load(file)
-        require_custom_classes(settings, None)
-        source, target = _flow(settings, flow)
-        origin, destination = (target, source) if back else (source, target)
-        request = TranslateRequest(
-            origin=origin,
-            destination=destination,
-            groups=tuple(dict.fromkeys(group or ())),
-            at=places,
-            limits=None if no_record_reads else WalkLimits(budget),
-        )
-        found = translate_positions(settings, request)
-    except ConfigError as error:
-        error.exit_status = STATUS_USAGE
-        raise
+    settings = load(file)
+    require_custom_classes(settings, None)
+    name = choose_flow(settings, flow).name
+    origin, destination = (name.target, name.source) if back else (name.source, name.target)
+    request = TranslateRequest(
+        origin=origin,
+        destination=destination,
+        groups=tuple(dict.fromkeys(group or ())),
+        at=places,
+        limits=None if no_record_reads else WalkLimits(budget),
+    )
+    found = translate_positions(settings, request)
     _tell(found, chosen)
     sys.exit(found.status)
 
@@ -83,17 +77,6 @@ def _place(text: str) -> tuple[TopicPartition, int]:
     if found is None:
         raise typer.BadParameter(f"expected TOPIC:PARTITION=OFFSET, found {printable(text)}", param_hint="--at")
     return TopicPartition(found["topic"], int(found["partition"])), int(found["offset"])
-
-
-def _flow(settings: Settings, name: str | None) -> tuple[str, str]:
-    flows = {str(flow.name): flow.name for flow in settings.flows if flow.enabled}
-    if name is None and len(flows) == 1:
-        name = next(iter(flows))
-    if name is None or name not in flows:
-        found = f"found {name}" if name is not None else f"found {len(flows)} flows"
-        hint = "give " + " or ".join(f"--flow '{known}'" for known in flows) if flows else "A->B.enabled = true enables one"
-        raise NoFlowEnabled(f"{settings.path}: expected one of its enabled flows, {found}", hint=hint)
-    return flows[name].source, flows[name].target
 
 
 # --- telling -----------------------------------------------------------------------------------------------------

@@ -10,24 +10,29 @@ import typer
 from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
-__all__ = ["STATUS_USAGE", "ClustersCommand", "MirrorMakerCommand", "UsageCommand", "usage_status"]
+from sparkmirror.diagnose.exit_status import USAGE
+from sparkmirror.errors import ConfigError
 
-STATUS_USAGE = 1
+__all__ = ["ClustersCommand", "MirrorMakerCommand", "UsageCommand", "usage_status"]
+
 CLUSTERS = "--clusters"
 
 
 @contextlib.contextmanager
-def usage_status(status: int = STATUS_USAGE) -> Iterator[None]:
-    """Wrong usage that is found in the block ends the program with `status`."""
+def usage_status(status: int = USAGE, *, of_configuration: bool = True) -> Iterator[None]:
+    """Wrong usage that is found in the block ends the program with `status`, wrong configuration too unless it is not to."""
     try:
         yield
     except TyperException as error:
         error.exit_code = status
         raise
+    except ConfigError as error:
+        error.exit_status = status if of_configuration else error.exit_status
+        raise
 
 
 class UsageCommand(TyperCommand):
-    """A command whose wrong usage ends with status 1, whether the words or their values are wrong."""
+    """A command whose wrong usage or configuration ends with status 1: inspect, doctor, why, translate."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As typer does."""
@@ -45,8 +50,12 @@ class ClustersCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As typer does, with one --clusters for each cluster."""
+        return super().parse_args(ctx, self.spread_clusters(args))
+
+    def spread_clusters(self, args: Sequence[str]) -> list[str]:
+        """The same words with one --clusters for each cluster."""
         valued = {name for parameter in self.params for name in parameter.opts if not getattr(parameter, "is_flag", True)}
-        return super().parse_args(ctx, _one_cluster_each(args, valued))
+        return _one_cluster_each(args, valued)
 
 
 class MirrorMakerCommand(ClustersCommand):

@@ -9,23 +9,20 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from sparkmirror.cli.doctor import READS_HELP, REDELIVERY, USAGE, WAIT_HELP, complain
-from sparkmirror.cli.findings_view import SCHEMA, Line, UsageIsOne, finding_value, open_value, print_lines, told_facts
+from sparkmirror.cli.doctor import READS_HELP, REDELIVERY, WAIT_HELP
+from sparkmirror.cli.findings_view import SCHEMA, Line, fact_lines, finding_value, open_value, print_lines
 from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.cli.text import json_text, printable
 from sparkmirror.config import load
-from sparkmirror.errors import ConfigError
-from sparkmirror.tools.doctor import Answer, Examination, Finding, GatherOptions, Report, Severity, examine, why
+from sparkmirror.diagnose import Answer, Finding, Report, Severity, why
+from sparkmirror.diagnose.exit_status import status_of
+from sparkmirror.tools.doctor.examination import Examination, examine
+from sparkmirror.tools.doctor.gathering import GatherOptions
 
-__all__ = ["WhyCommand", "why_command"]
+__all__ = ["why_command"]
 
 SUBJECT_HELP = "A topic by its name on either side, a partition of it (TOPIC:0), or a group."
-FINE, INCOMPLETE, WARNINGS, ERRORS = 0, 2, 3, 4
 MARKS = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("?", "yellow")}
-
-
-class WhyCommand(UsageIsOne):
-    """Wrong usage is status 1."""
 
 
 def why_command(
@@ -41,10 +38,7 @@ def why_command(
     Status: 0 it is fine; 1 usage or configuration; 2 a question could not be answered; 3 a warning; 4 an error.
     """
     options = GatherOptions(records=not no_record_reads, proofs=not no_record_reads)
-    try:
-        report = examine(load(file), Examination(flows=flow, wait_s=wait, gather=options))
-    except ConfigError as error:
-        complain(str(error), USAGE)
+    report = examine(load(file), Examination(flows=flow, wait_s=wait, gather=options))
     answers = _answers(report, subject)
     if is_json:
         print(json_text({"schema": SCHEMA, "subject": subject, "answers": [_value(a) for a in answers],
@@ -63,12 +57,8 @@ def _answers(report: Report, subject: str) -> list[Answer]:
 
 
 def _status(answers: Sequence[Answer]) -> int:
-    severities = {answer.cause.severity for answer in answers if answer.cause is not None}
-    if Severity.ERROR in severities:
-        return ERRORS
-    if not all(answer.is_complete for answer in answers):
-        return INCOMPLETE
-    return WARNINGS if Severity.WARNING in severities else FINE
+    worst = max((answer.cause.severity for answer in answers if answer.cause is not None), default=Severity.FINE)
+    return status_of(worst, is_complete=all(answer.is_complete for answer in answers))
 
 
 def _lines(answers: Sequence[Answer]) -> Iterator[Line]:
@@ -97,7 +87,7 @@ def _sentence(answer: Answer) -> str:
 
 
 def _cause_lines(cause: Finding) -> Iterator[Line]:
-    yield from told_facts(cause.facts)
+    yield from fact_lines(cause.facts)
     if cause.mend:
         yield [(f"  → {printable(cause.mend)}", "")]
     if cause.command:

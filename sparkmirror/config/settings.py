@@ -22,7 +22,7 @@ from sparkmirror.config.properties import Entry, PropertiesFile, parse_propertie
 from sparkmirror.config.providers import declare
 from sparkmirror.config.transforms import read_transforms, transform_key_problem
 from sparkmirror.config.values import ClusterSettings, FlowSettings, Settings
-from sparkmirror.errors import ConfigFileUnreadable, ConfigInvalid, NoFlowEnabled
+from sparkmirror.errors import ConfigFileUnreadable, ConfigInvalid, FlowUnknown, NoFlowEnabled
 from sparkmirror.model import FlowName
 
 __all__ = ["load", "parse", "require_enabled_flow"]
@@ -79,6 +79,29 @@ def require_enabled_flow(settings: Settings, targets: Collection[str] | None) ->
     names = " -> ".join(settings.clusters[:2]).replace(" ", "") if len(settings.clusters) > 1 else "A->B"
     among = "" if targets is None else f" into {', '.join(sorted(targets))}"
     raise NoFlowEnabled(f"{settings.path}: no flow{among} is enabled", hint=f"write {names}.enabled = true")
+
+
+def choose_flows(settings: Settings, names: Collection[str] | None) -> list[FlowSettings]:
+    """The enabled flows of these names, None: all. Raises `NoFlowEnabled`, and `FlowUnknown` for a wrong name."""
+    require_enabled_flow(settings, None)
+    flows = {str(flow.name): flow for flow in settings.enabled_flows(None)}
+    for name in names or ():
+        if name not in flows:
+            raise _unknown(settings, flows, name)
+    return [flow for name, flow in flows.items() if not names or name in names]
+
+
+def choose_flow(settings: Settings, name: str | None) -> FlowSettings:
+    """The enabled flow of this name, or the only one; raises as `choose_flows` does."""
+    found = choose_flows(settings, None if name is None else [name])
+    if len(found) > 1:
+        raise _unknown(settings, [str(flow.name) for flow in found], f"{len(found)} flows")
+    return found[0]
+
+
+def _unknown(settings: Settings, flows: Collection[str], found: str) -> FlowUnknown:
+    hint = "give " + " or ".join(f"--flow '{flow}'" for flow in flows)
+    return FlowUnknown(f"{settings.path}: expected one of its enabled flows, found {found}", hint=hint)
 
 
 def _settings(text: str, path: str, digest: str, variables: Mapping[str, str]) -> Settings:

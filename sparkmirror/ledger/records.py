@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 
+from sparkmirror.errors import ReplicationError
 from sparkmirror.ledger.runs import Run, Runs
 from sparkmirror.model import TopicPartition
 
@@ -190,6 +191,18 @@ class State:
     state: str
     code: str
     reason: str
+    hint: str = ""  # what to do about it
+    detail: str = ""  # of the code, such as what the target refused
+
+    @classmethod
+    def stopped(cls, partition: TopicPartition, attempt: Attempt, error: ReplicationError) -> State:
+        """The partition cannot go on, by this error."""
+        return cls(partition, attempt, "stopped", error.code, error.message, error.hint, error.detail)
+
+    @property
+    def text(self) -> str:
+        """The reason, with what to do about it."""
+        return f"{self.reason} ({self.hint})" if self.hint else self.reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +370,8 @@ def encode(record: LedgerRecord) -> tuple[bytes, bytes]:
     match record:
         case Open(move=""):
             del value["move"]
+        case State():
+            value = {name: item for name, item in value.items() if item or name not in ("hint", "detail")}
         case Receipt(runs=runs):
             key += (runs[0].upstream if runs else -1, *([1] if record.is_final else []))
             value["runs"] = _delta(runs)

@@ -399,12 +399,12 @@ class Conductor:
         if is_gap or (state.state == "lost" and state.code in MENDED_BY_RECOVERY):
             # A gap is passed once the attempt has its end: closed comes with a stop, a loss needs the fence first.
             (context.gapped if state.state == "stopped" else self._lost).add(partition)
-            context.show(partition, "recovering", state.code, state.reason)
+            context.show(partition, "recovering", state.code, state.text)
         elif is_over:
             context.stopped.add(partition)
-            context.show(partition, "stopped", state.code, state.reason)
+            context.show(partition, "stopped", state.code, state.text)
         elif partition not in context.stopped:
-            context.show(partition, state.state, state.code, state.reason)
+            context.show(partition, state.state, state.code, state.text)
 
     def _take_closed(self, closed: Closed) -> None:
         self.status.partitions[closed.partition].next_upstream = closed.position.upstream

@@ -25,6 +25,7 @@ from sparkmirror.errors import (
     SourceTopicRecreated,
     SourceTruncated,
     TargetRefusedRecords,
+    TargetRefusedTimestamp,
     TargetTopicRecreated,
 )
 from sparkmirror.ledger import Baseline, Doubt, Expect, Found, Open, PartitionCopy, Started, find_out
@@ -34,6 +35,7 @@ from sparkmirror.pipeline.loop import Ask, Procedure, Sleep
 from sparkmirror.pipeline.relay import FETCH_RETRY_S, PartitionRelay
 from sparkmirror.pipeline.target_topics import TargetTopics
 from sparkmirror.wire import error_codes as codes
+from sparkmirror.wire.error_codes import INVALID_TIMESTAMP
 
 if TYPE_CHECKING:
     from sparkmirror.pipeline.slot import Slot
@@ -325,7 +327,8 @@ class Opening:
         if is_right_missing(doubt.error) and relay.copy.order.until is None:
             self._await_right(relay, f"cluster {self._slot.target.alias}: append to {relay.target}: {told}")
         else:
-            relay.stop_reason = TargetRefusedRecords(
+            kind = TargetRefusedTimestamp if doubt.error == INVALID_TIMESTAMP else TargetRefusedRecords
+            relay.stop_reason = kind(
                 f"{relay.source} at upstream offset {relay.copy.next.upstream}: target {relay.target} refuses: "
                 f"{told}: {doubt.message}"
             )

@@ -104,7 +104,7 @@ def _stop(context: FlowContext, order: Open, error: ReplicationError) -> list[Le
     position = context.ledger.view.of(order.partition).position() or order.position
     error = context.remedies.told(error, order.partition, position.upstream)
     context.stop_partition(order.partition, error)
-    return [State(order.partition, order.attempt, "stopped", error.code, str(error))]
+    return [State.stopped(order.partition, order.attempt, error)]
 
 
 def _forbid(context: FlowContext, order: Open, error: BrokerRefused) -> list[LedgerRecord]:

@@ -213,7 +213,7 @@ class Slot:
 
     def _refuse(self, order: Open, error: ReplicationError) -> Procedure:
         partition, attempt = order.partition, order.attempt
-        state = State(partition, attempt, "stopped", error.code, str(error))
+        state = State.stopped(partition, attempt, error)
         closed = Closed(partition, attempt, order.position)
         yield from self.ledger.append([state, closed], lambda: self.is_mine(attempt, partition))
         if self.is_mine(attempt, partition):
@@ -368,7 +368,7 @@ def _held(upstream: int) -> str:
 
 
 def _stopped_state(relay: PartitionRelay, error: ReplicationError) -> State:
-    return State(relay.source, relay.copy.order.attempt, "stopped", error.code, str(error))
+    return State.stopped(relay.source, relay.copy.order.attempt, error)
 
 
 def fetch_limits(flow: FlowSettings) -> FetchLimits:

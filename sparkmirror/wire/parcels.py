@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sparkmirror.errors import CorruptBatch, InternalError, ReplicationError, TargetRefusedRecords
+from sparkmirror.errors import CorruptBatch, InternalError, ReplicationError, TargetRefusedRecords, TargetRefusedTimestamp
 from sparkmirror.wire.codecs import NONE
 from sparkmirror.wire.record_batch import (
     ATTRIBUTE_CODEC,
@@ -415,12 +415,12 @@ def _refusal(row: Row, limits: PackLimits) -> TargetRefusedRecords | None:
         return None  # brokers do not judge a record without a time
     after, before = limits.timestamp_after_max, limits.timestamp_before_min
     if after is not None and timestamp > after:
-        return TargetRefusedRecords(
+        return TargetRefusedTimestamp(
             f"{where} has timestamp {timestamp}, the target accepts none after {after}",
             hint="raise message.timestamp.after.max.ms of the target topic",
         )
     if before is not None and timestamp < before:
-        return TargetRefusedRecords(
+        return TargetRefusedTimestamp(
             f"{where} has timestamp {timestamp}, the target accepts none before {before}",
             hint="raise message.timestamp.before.max.ms of the target topic",
         )

@@ -49,9 +49,10 @@ from typer.testing import CliRunner, Result
 
 from sparkmirror.cli.app import app
 from sparkmirror.clusters import Committed, append_records, commit_offsets, committed_offsets
+from sparkmirror.diagnose.inspector_rows import COLUMNS, HEADER, parse_csv_line
+from sparkmirror.diagnose.inspector_verdicts import VERDICTS
 from sparkmirror.local import LocalCluster, MirrorMaker, java_tool
 from sparkmirror.model import OffsetSync, TopicPartition
-from sparkmirror.tools.inspection import COLUMNS, HEADER, VERDICTS, parse_csv_line
 from sparkmirror.wire import encode_offset_sync
 
 IDENTITY = {"replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"}

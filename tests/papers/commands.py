@@ -10,7 +10,8 @@ from typing import Any
 import typer
 
 from papers.pages import PROMPT, fences
-from sparkmirror.cli.app import app, spread_clusters
+from sparkmirror.cli.app import app
+from sparkmirror.cli.usage import ClustersCommand
 
 __all__ = ["VERBS", "commands", "complaint"]
 
@@ -52,7 +53,7 @@ def complaint(command: str) -> str:
     """
     plain = re.sub(r"\s#.*|\s>.*|\s\|\s\S+|…$", "", command)
     is_pattern = _PLACEHOLDER.search(plain) is not None or "[" in plain
-    words = spread_clusters(shlex.split(re.sub(r"[\[\]]", " ", plain)))
+    words = shlex.split(re.sub(r"[\[\]]", " ", plain))
     verb: Any = _ROOT
     while hasattr(verb, "commands"):
         if not words:
@@ -64,7 +65,7 @@ def complaint(command: str) -> str:
     if not any(word == "FILE" or word.endswith(".properties") for word in words):
         known = {option for parameter in verb.params for option in parameter.opts}
         return " ".join(word for word in words if word.startswith("--") and word not in known)
-    return _refusal(verb, words, is_pattern)
+    return _refusal(verb, verb.spread_clusters(words) if isinstance(verb, ClustersCommand) else words, is_pattern)
 
 
 def _refusal(verb: Any, words: list[str], is_pattern: bool) -> str:

@@ -13,24 +13,24 @@ from typing import Annotated, Any, Protocol, TextIO
 import typer
 from typer.core import TyperCommand
 
+from sparkmirror.cli.inspect.durations import parse_duration
 from sparkmirror.cli.inspect.forms import CsvForm, ExtendedCsvForm, JsonForm, is_listed
 from sparkmirror.cli.inspect.table import TableForm
 from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.cli.text import printable
-from sparkmirror.cli.usage import STATUS_USAGE, usage_status
+from sparkmirror.cli.usage import usage_status
 from sparkmirror.clusters.client import Patience
-from sparkmirror.config import FlowSettings, Settings, load
-from sparkmirror.errors import ConfigError, ConfigFileUnreadable, NoFlowEnabled
+from sparkmirror.config import FlowSettings, choose_flows, load
+from sparkmirror.diagnose.exit_status import USAGE
 from sparkmirror.state import Note, Notes
 from sparkmirror.tools.inspection import (
     FlowInspection,
-    FlowReport,
     FlowTally,
+    InspectedFlow,
     InspectedRow,
     InspectOptions,
     Summary,
     exit_status,
-    parse_duration,
 )
 from sparkmirror.tools.proof import WalkLimits
 from sparkmirror.topology import JavaPattern, RegexRefused, compile_java, require_custom_classes
@@ -54,12 +54,13 @@ class InspectCommand(TyperCommand):
         """As typer does, with whole names in the place of beginnings."""
         known = [name for parameter in self.params for name in parameter.opts if name.startswith("--")]
         is_strict = any(word.startswith("--compat") for word in args)
-        with usage_status(STRICT_USAGE if is_strict else STATUS_USAGE):
+        with usage_status(STRICT_USAGE if is_strict else USAGE):
             return super().parse_args(ctx, unabbreviated(args, known))
 
     def invoke(self, ctx: Any) -> Any:
         """As typer does."""
-        with usage_status(STRICT_USAGE if ctx.params.get("compat") else STATUS_USAGE):
+        is_strict = bool(ctx.params.get("compat"))
+        with usage_status(STRICT_USAGE if is_strict else USAGE, of_configuration=not is_strict):
             return super().invoke(ctx)
 
 
@@ -179,7 +180,7 @@ class _Wanted:
 class _Form(Protocol):
     def begin(self, path: str) -> None: ...
     def row(self, row: InspectedRow) -> None: ...
-    def end(self, reports: list[tuple[FlowReport, Notes]], status: int) -> None: ...
+    def end(self, reports: list[tuple[InspectedFlow, Notes]], status: int) -> None: ...
 
 
 # --- options -----------------------------------------------------------------------------------------------------
@@ -232,14 +233,10 @@ def _pattern(text: str | None, option: str) -> JavaPattern | None:
 
 
 def _inspect_all(wanted: _Wanted, options: InspectOptions, watch: float | None) -> int:
-    try:
-        settings = load(wanted.path)
-        require_custom_classes(settings, None)
-        flows = _flows(settings, wanted)
-    except ConfigError as error:
-        if not wanted.is_strict and not (wanted.finished_is_zero and isinstance(error, ConfigFileUnreadable)):
-            error.exit_status = STATUS_USAGE
-        raise
+    settings = load(wanted.path)
+    require_custom_classes(settings, None)
+    is_empty = wanted.is_strict and not wanted.flows and not settings.enabled_flows(None)
+    flows = [] if is_empty else choose_flows(settings, wanted.flows)
     status = 0
     with _output(wanted) as out:
         form = _writer(wanted, out)
@@ -254,24 +251,14 @@ def _inspect_all(wanted: _Wanted, options: InspectOptions, watch: float | None) 
     return status
 
 
-def _flows(settings: Settings, wanted: _Wanted) -> list[FlowSettings]:
-    enabled = {str(flow.name): flow for flow in settings.flows if flow.enabled}
-    missing = [name for name in wanted.flows if name not in enabled]
-    if missing or (not enabled and not wanted.is_strict):
-        found = ", ".join(enabled) or "none"
-        what = f"expected an enabled flow, found {missing[0]}" if missing else "no flow is enabled"
-        raise NoFlowEnabled(f"{wanted.path}: {what}", hint=f"enabled flows: {found}; A->B.enabled = true enables one")
-    return [flow for name, flow in enabled.items() if not wanted.flows or name in wanted.flows]
-
-
 def _sample(wanted: _Wanted, options: InspectOptions, flows: Sequence[FlowSettings], form: _Form) -> int:
     summary = Summary()
-    reports: list[tuple[FlowReport, Notes]] = []
+    reports: list[tuple[InspectedFlow, Notes]] = []
     form.begin(wanted.path)
     for flow in flows:
         if not flow.emit_checkpoints_enabled or flow.emit_checkpoints_interval_seconds < 0:
             if not wanted.is_strict:
-                reports.append((FlowReport(str(flow.name), FlowTally(), skipped=CHECKPOINTS_OFF), Notes()))
+                reports.append((InspectedFlow(str(flow.name), FlowTally(), skipped=CHECKPOINTS_OFF), Notes()))
             continue
         reports.append(_inspect_flow(wanted, options, flow, form, summary))
     status = exit_status(report for report, _ in reports)
@@ -287,7 +274,7 @@ def _sample(wanted: _Wanted, options: InspectOptions, flows: Sequence[FlowSettin
 
 def _inspect_flow(
     wanted: _Wanted, options: InspectOptions, flow: FlowSettings, form: _Form, summary: Summary
-) -> tuple[FlowReport, Notes]:
+) -> tuple[InspectedFlow, Notes]:
     inspection, tally = FlowInspection(flow, options), FlowTally()
     try:
         for row in inspection.rows():
@@ -298,7 +285,7 @@ def _inspect_flow(
         tally.finish()
         notes = inspection.state.notes
         standing = inspection.standing() if wanted.knows_more else None
-        return FlowReport(str(flow.name), tally, standing, notes.is_complete), notes
+        return InspectedFlow(str(flow.name), tally, standing, notes.is_complete), notes
     finally:
         inspection.close()
 
@@ -332,7 +319,7 @@ def _output(wanted: _Wanted) -> Iterator[TextIO]:
         yield file
 
 
-def _tell_notes(reports: Sequence[tuple[FlowReport, Notes]]) -> None:
+def _tell_notes(reports: Sequence[tuple[InspectedFlow, Notes]]) -> None:
     for report, notes in reports:
         for note in notes:
             print(f"sparkmirror: {printable(f'{report.flow}: {_note_words(note)}')}", file=sys.stderr)

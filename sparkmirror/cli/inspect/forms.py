@@ -9,19 +9,10 @@ from typing import Any, TextIO
 
 from sparkmirror.cli.inspect.actions import action_of
 from sparkmirror.cli.text import printable
+from sparkmirror.diagnose.findings import Severity
+from sparkmirror.diagnose.inspector_rows import COLUMNS, HEADER, columns, csv_line, quoted_line, strict_columns
 from sparkmirror.state import Notes
-from sparkmirror.tools.inspection import (
-    COLUMNS,
-    HEADER,
-    FlowReport,
-    FlowTally,
-    InspectedRow,
-    Severity,
-    columns,
-    csv_line,
-    quoted_line,
-    strict_columns,
-)
+from sparkmirror.tools.inspection import FlowTally, InspectedFlow, InspectedRow
 from sparkmirror.tools.proof import Proof
 
 __all__ = ["EXTRA_COLUMNS", "SCHEMA", "CsvForm", "ExtendedCsvForm", "JsonForm", "is_listed", "row_value"]
@@ -56,7 +47,7 @@ class CsvForm:
         values = (strict_columns if self._is_strict else columns)(row.facts, row.verdict)
         self._out.write(csv_line([printable(value) for value in values]) + "\n")
 
-    def end(self, reports: list[tuple[FlowReport, Notes]], status: int) -> None:
+    def end(self, reports: list[tuple[InspectedFlow, Notes]], status: int) -> None:
         """Nothing follows."""
 
 
@@ -78,7 +69,7 @@ class ExtendedCsvForm:
         values = [*columns(row.facts, row.verdict), *_extra_values(row, self._path)]
         self._out.write(quoted_line([printable(value) for value in values]) + "\n")
 
-    def end(self, reports: list[tuple[FlowReport, Notes]], status: int) -> None:
+    def end(self, reports: list[tuple[InspectedFlow, Notes]], status: int) -> None:
         """Nothing follows."""
 
 
@@ -99,7 +90,7 @@ class JsonForm:
         self._out.write(("\n" if self._is_first else ",\n") + json.dumps(row_value(row, self._path)))
         self._is_first = False
 
-    def end(self, reports: list[tuple[FlowReport, Notes]], status: int) -> None:
+    def end(self, reports: list[tuple[InspectedFlow, Notes]], status: int) -> None:
         """Everything behind the rows."""
         flows = [_flow_value(report, notes) for report, notes in reports]
         complete = all(report.is_complete for report, _ in reports)
@@ -171,6 +162,7 @@ def row_value(row: InspectedRow, path: str) -> dict[str, Any]:
             "cause": found.cause.id,
             "check": found.cause.check or None,
             "severity": found.severity.name.lower(),
+            "certainty": found.certainty.value,
             "title": found.cause.title,
             "means": found.cause.means,
             "detail": found.detail,
@@ -200,7 +192,7 @@ def _proof_value(proof: Proof | None) -> dict[str, Any] | None:
     }
 
 
-def _flow_value(report: FlowReport, notes: Notes) -> dict[str, Any]:
+def _flow_value(report: InspectedFlow, notes: Notes) -> dict[str, Any]:
     tally = report.tally
     return {
         "flow": report.flow,

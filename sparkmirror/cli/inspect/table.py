@@ -11,8 +11,9 @@ from rich.text import Text
 
 from sparkmirror.cli.inspect.actions import action_of
 from sparkmirror.cli.text import amount, duration, printable
+from sparkmirror.diagnose.findings import Severity
 from sparkmirror.state import Notes
-from sparkmirror.tools.inspection import CauseTally, FlowReport, FlowStanding, FlowTally, InspectedRow, Severity
+from sparkmirror.tools.inspection import CauseTally, FlowStanding, FlowTally, InspectedFlow, InspectedRow
 
 __all__ = ["Line", "TableForm", "flow_lines"]
 
@@ -34,7 +35,7 @@ class TableForm:
     def __init__(self, out: TextIO, *, includes_ok: bool, path: str) -> None:
         self._console = Console(file=out, highlight=False, soft_wrap=True)
         self._includes_ok, self._path = includes_ok, path
-        self._before: dict[str, FlowReport] = {}
+        self._before: dict[str, InspectedFlow] = {}
 
     def begin(self, path: str) -> None:
         """A terminal that is watched is cleared for the next sample."""
@@ -44,7 +45,7 @@ class TableForm:
     def row(self, row: InspectedRow) -> None:
         """Rows are in the tally."""
 
-    def end(self, reports: list[tuple[FlowReport, Notes]], status: int) -> None:
+    def end(self, reports: list[tuple[InspectedFlow, Notes]], status: int) -> None:
         """Everything."""
         width = self._console.width if self._console.is_terminal else None
         for number, (report, _) in enumerate(reports):
@@ -63,7 +64,7 @@ class TableForm:
 
 
 def flow_lines(
-    report: FlowReport, path: str, *, includes_ok: bool = False, before: FlowReport | None = None
+    report: InspectedFlow, path: str, *, includes_ok: bool = False, before: InspectedFlow | None = None
 ) -> Iterator[Line]:
     """One flow."""
     yield [(printable(report.flow), "bold"), (f"  {_standing(report, before)}", "")]
@@ -80,7 +81,7 @@ def flow_lines(
         yield [("not complete: ", "bold yellow"), ("questions stayed open, see the notes", "")]
 
 
-def _standing(report: FlowReport, before: FlowReport | None) -> str:
+def _standing(report: InspectedFlow, before: InspectedFlow | None) -> str:
     standing = report.standing
     if report.skipped or standing is None:
         return report.skipped
@@ -97,7 +98,7 @@ def _written(standing: FlowStanding) -> str:
     return f"{standing.runner}, last written {duration(ago_s)} ago"
 
 
-def _lag(standing: FlowStanding, before: FlowReport | None) -> str:
+def _lag(standing: FlowStanding, before: InspectedFlow | None) -> str:
     if standing.copy_lag is None:
         return ""
     words = f"copy lag {amount(standing.copy_lag)}"
@@ -142,7 +143,7 @@ def _cost_words(again: int, skipped: int) -> list[str]:
     return [f"{amount(count)} {word}" for count, word in ((skipped, "skipped"), (again, "again")) if count]
 
 
-def _cause_lines(tally: CauseTally, path: str, before: FlowReport | None) -> Iterator[Line]:
+def _cause_lines(tally: CauseTally, path: str, before: InspectedFlow | None) -> Iterator[Line]:
     cause = tally.cause
     count = f"{_counted(tally.rows, 'row')}, {_counted(tally.groups, 'group')}{_change(tally, before)}"
     label = f"{LABELS[tally.severity]:<{len(INDENT)}}"
@@ -163,7 +164,7 @@ def _cause_lines(tally: CauseTally, path: str, before: FlowReport | None) -> Ite
         yield [(f"{INDENT}       and {amount(rest)} more (--format csv-ext --include-ok-groups lists every row)", "dim")]
 
 
-def _change(tally: CauseTally, before: FlowReport | None) -> str:
+def _change(tally: CauseTally, before: InspectedFlow | None) -> str:
     """How many rows more or fewer than in the sample before."""
     if before is None:
         return ""

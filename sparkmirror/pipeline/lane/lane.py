@@ -206,7 +206,7 @@ class RecordLane:
                 command = f"{context.remedies.skip(partition)} --to {culprit.offset + 1}"
                 error = TransformFailed(told, hint=f"mend the transform, or pass over the record: {command}")
                 context.stop_partition(partition, error)
-                context.ledger.append([State(partition, ready.previous, "stopped", error.code, str(error))])
+                context.ledger.append([State.stopped(partition, ready.previous, error)])
                 continue
             if context.flow.errors_deadletterqueue_topic_name:
                 send_dead_letter(context, culprit)

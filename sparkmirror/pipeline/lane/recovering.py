@@ -205,7 +205,7 @@ def _ended(
     except ReplicationError as error:
         told = context.remedies.told(error, order.partition, position.upstream)
         context.stop_partition(order.partition, told)
-        return [State(order.partition, order.attempt, "stopped", told.code, str(told))]
+        return [State.stopped(order.partition, order.attempt, told)]
     ended = Position(upstream, _settled_end(context, home), 0)
     context.ready[order.partition] = Ready(ended, order.attempt, False, 0)
     return [*records, Closed(order.partition, order.attempt, ended)]

@@ -25,4 +25,4 @@ def tell(order: LaneOrder, records: Sequence[LedgerRecord]) -> None:
 def stop_partition(order: LaneOrder, entry: LaneEntry, error: ReplicationError, next_upstream: int) -> None:
     """This partition cannot go on; the driver begins a query without it."""
     hinted = Remedies(order.file_words).told(error, entry.place, next_upstream)
-    tell(order, [State(entry.place, entry.attempt, "stopped", hinted.code, str(hinted))])
+    tell(order, [State.stopped(entry.place, entry.attempt, hinted)])

@@ -32,6 +32,7 @@ from sparkmirror.errors import (
     RecordTooLarge,
     ReplicationError,
     TargetRefusedRecords,
+    TargetRefusedTimestamp,
     TargetTopicRecreated,
 )
 from sparkmirror.ledger import (
@@ -75,6 +76,7 @@ from sparkmirror.pipeline.records.options import CODECS
 from sparkmirror.pipeline.records.writer import selected
 from sparkmirror.topology import policy_for
 from sparkmirror.wire import BatchView, Columns, Producer, murmur2, read_columns
+from sparkmirror.wire.error_codes import INVALID_TIMESTAMP
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -402,7 +404,8 @@ class Stretch:
         except BrokerRefused as error:
             if is_retriable(error.error_code) or is_right_missing(error.error_code):
                 raise
-            raise self._stopped(TargetRefusedRecords(f"{self._entry.place}: {error.message}")) from error
+            kind = TargetRefusedTimestamp if error.error_code == INVALID_TIMESTAMP else TargetRefusedRecords
+            raise self._stopped(kind(f"{self._entry.place}: {error.message}")) from error
 
     def _prove(
         self, sendings: Mapping[TopicPartition, Sending], runs: Mapping[TopicPartition, list[Run]], until: int, size: int

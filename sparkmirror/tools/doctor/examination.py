@@ -6,26 +6,19 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from sparkmirror.config import FlowSettings, Settings, require_enabled_flow
-from sparkmirror.errors import ConfigError
+from sparkmirror.config import FlowSettings, Settings, choose_flows
+from sparkmirror.diagnose.findings import Finding, Open
+from sparkmirror.diagnose.report import FlowReport, Report
+from sparkmirror.diagnose.rules import RULES, judge
 from sparkmirror.state import now_ms
-from sparkmirror.tools.doctor.checks import RULES, judge
 from sparkmirror.tools.doctor.facts import Facts
-from sparkmirror.tools.doctor.findings import Finding, Open, Severity
 from sparkmirror.tools.doctor.gathering import GatherOptions, gather
 from sparkmirror.tools.doctor.samples import Sample, load_samples, save_samples
 from sparkmirror.topology import require_custom_classes
 
-__all__ = ["Examination", "FlowReport", "FlowUnknown", "Report", "examine", "sample_of", "wanted_ids"]
+__all__ = ["Examination", "examine", "sample_of", "wanted_ids"]
 
-FINE, USAGE, INCOMPLETE, WARNINGS, ERRORS = 0, 1, 2, 3, 4
-RECORD_RULES = ("C01", "C02")  # the proof of every group is made for these alone
-
-
-class FlowUnknown(ConfigError):
-    """The file has no such flow."""
-
-    code, exit_status = "FLOW_UNKNOWN", USAGE
+RECORD_RULES = ("C01", "C02", "C06", "C09")  # the proof of every group is made for these alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,69 +32,6 @@ class Examination:
     gather: GatherOptions = field(default_factory=GatherOptions)
 
 
-@dataclass(frozen=True, slots=True)
-class FlowReport:
-    """One flow: what was read, what follows, and what could not be asked."""
-
-    facts: Facts
-    findings: tuple[Finding, ...]
-    opens: tuple[Open, ...]
-
-    @property
-    def lag(self) -> int:
-        """Records that are not copied, as far as can be told."""
-        return sum(copy.lag or 0 for copy in self.facts.copies.values())
-
-    def group_counts(self) -> dict[str, int]:
-        """Groups by the worst that the record proof says of them."""
-        ranks = ("ahead", "unproven", "moving", "behind", "exact")
-        worst: dict[str, str] = {}
-        for proof in self.facts.proofs:
-            known = worst.get(proof.group, "exact")
-            worst[proof.group] = min(known, proof.verdict, key=ranks.index)
-        counts = dict.fromkeys(ranks, 0)
-        for verdict in worst.values():
-            counts[verdict] += 1
-        return {rank: count for rank, count in counts.items() if count}
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Everything that one examination says."""
-
-    path: str
-    warnings: tuple[str, ...]
-    began_ms: int
-    ended_ms: int
-    flows: tuple[FlowReport, ...]
-
-    @property
-    def findings(self) -> list[Finding]:
-        """All findings, worst first."""
-        return sorted((f for flow in self.flows for f in flow.findings), key=_rank)
-
-    @property
-    def opens(self) -> list[Open]:
-        """All questions that stayed open."""
-        return [question for flow in self.flows for question in flow.opens]
-
-    @property
-    def status(self) -> int:
-        """4 errors, 2 incomplete, 3 warnings, 0 none of these: what is not known may be worse than a warning."""
-        found = {finding.severity for finding in self.findings}
-        if Severity.ERROR in found:
-            return ERRORS
-        if self.opens:
-            return INCOMPLETE
-        return WARNINGS if Severity.WARNING in found else FINE
-
-
-def _rank(finding: Finding) -> tuple[object, ...]:
-    subject = finding.subject
-    place = (subject.topic, -1 if subject.partition is None else subject.partition, subject.group)
-    return finding.severity.rank, finding.certainty.rank, list(RULES).index(finding.id), finding.flow, finding.cause, place
-
-
 def wanted_ids(only: Sequence[str], skip: Sequence[str]) -> set[str] | None:
     """The ids that are left; None if nobody chose."""
     if not only and not skip:
@@ -111,11 +41,11 @@ def wanted_ids(only: Sequence[str], skip: Sequence[str]) -> set[str] | None:
 
 def examine(settings: Settings, wanted: Examination) -> Report:
     """Examines the flows of a file. Changes nothing on any cluster; raises only for the file and the options."""
-    require_enabled_flow(settings, None)
+    chosen = choose_flows(settings, wanted.flows)
     require_custom_classes(settings, None)
     began = now_ms()
     known = load_samples(wanted.baseline) if wanted.baseline is not None else {}
-    flows = tuple(_examine(settings, flow, wanted, known.get(str(flow.name), ())) for flow in _flows(settings, wanted.flows))
+    flows = tuple(_examine(settings, flow, wanted, known.get(str(flow.name), ())) for flow in chosen)
     if wanted.baseline is not None:
         looks = {
             report.facts.name: (*known.get(report.facts.name, ()), sample_of(report.facts))
@@ -126,19 +56,6 @@ def examine(settings: Settings, wanted: Examination) -> Report:
     return Report(settings.path, settings.warnings, began, now_ms(), flows)
 
 
-def _flows(settings: Settings, names: Collection[str] | None) -> list[FlowSettings]:
-    flows = {str(flow.name): flow for flow in settings.enabled_flows(None)}
-    if names is None:
-        return list(flows.values())
-    for name in names:
-        if name not in flows:
-            raise FlowUnknown(
-                f"{settings.path}: no enabled flow is called {name}",
-                hint="give " + " or ".join(f"--flow '{known}'" for known in flows),
-            )
-    return [flow for name, flow in flows.items() if name in names]
-
-
 def _examine(settings: Settings, flow: FlowSettings, wanted: Examination, past: tuple[Sample, ...]) -> FlowReport:
     options = wanted.gather
     if wanted.ids is not None and not set(RECORD_RULES) & set(wanted.ids):
@@ -147,10 +64,10 @@ def _examine(settings: Settings, flow: FlowSettings, wanted: Examination, past: 
     if wanted.wait_s > 0 and _moves(facts):
         time.sleep(wanted.wait_s)
         facts, opens = gather(settings, flow, options, (*past, sample_of(facts)))
-    told = list(judge(facts, wanted.ids))
-    findings = tuple(found for found in told if isinstance(found, Finding))
+    judged = list(judge(facts, wanted.ids))
+    findings = tuple(found for found in judged if isinstance(found, Finding))
     asked = tuple(o for o in opens if wanted.ids is None or "V1" in wanted.ids)
-    return FlowReport(facts, findings, (*(o for o in told if isinstance(o, Open)), *asked))
+    return FlowReport(facts, findings, (*(o for o in judged if isinstance(o, Open)), *asked))
 
 
 def _moves(facts: Facts) -> bool:

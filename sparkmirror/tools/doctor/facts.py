@@ -7,7 +7,6 @@ in milliseconds. What could not be read is in `missing`, by the name of the part
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -15,22 +14,16 @@ from sparkmirror.clusters import ClusterView, ListedGroup
 from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.config import FlowSettings
 from sparkmirror.groups import TimedCheckpoint as Checkpointed
+from sparkmirror.groups.proof import Proof as RecordProof
 from sparkmirror.ledger import Gap
 from sparkmirror.model import Acl, ConfigEntry, TopicPartition
 from sparkmirror.state import Part, StoredRecord
 from sparkmirror.state import SyncPair as Synced
 from sparkmirror.state import Unknown as Missing
-from sparkmirror.tools.doctor.findings import Certainty, Fact, Severity, Subject
 from sparkmirror.tools.doctor.samples import Sample
 from sparkmirror.topology import ReplicationPolicy, TopicDecision
 
 __all__ = [
-    "ERROR",
-    "INFORMATION",
-    "LIKELY",
-    "POSSIBLE",
-    "PROVEN",
-    "WARNING",
     "Certificate",
     "Checkpointed",
     "ClusterFacts",
@@ -44,23 +37,64 @@ __all__ = [
     "Malformed",
     "Missing",
     "OddKey",
+    "Open",
     "Pair",
     "Part",
     "Proof",
     "Reads",
     "Runner",
+    "Sample",
     "Stop",
+    "Subject",
     "Synced",
     "Tail",
     "TaskState",
+    "failed_tasks",
+    "refused_by",
 ]
 
-ERROR, WARNING, INFORMATION = Severity.ERROR, Severity.WARNING, Severity.INFORMATION
-PROVEN, LIKELY, POSSIBLE = Certainty.PROVEN, Certainty.LIKELY, Certainty.POSSIBLE
 DEFAULT_OF = "default of"
 MM2_REFRESH_S = 600
-_HINT = re.compile(r" \((?=[^()]* )(?:[^()]|\([^()]*\))*\)\Z")  # words in brackets at the end
+# Keys that all connectors of a flow must agree on; none of them is secret.
+COMPARED_KEYS = (
+    "source.cluster.alias", "target.cluster.alias", "replication.policy.class", "replication.policy.separator",
+    "replication.policy.internal.topic.separator.enabled", "offset-syncs.topic.location", "topics", "topics.exclude",
+    "topic.filter.class", "groups", "groups.exclude",
+)  # fmt: skip
+TOO_LARGE_FOR_TARGET = "larger than the max message size the server will accept"
+TOO_LARGE_FOR_PRODUCER = re.compile(
+    r"message is (\d+) bytes when serialized which is larger than (\d+), which is the value of the max\.request\.size"
+)
+# Each holds a sign that no topic's name has, so that a topic called "timestamp" is no reason.
+BAD_TIMESTAMP = re.compile(r"errors\.InvalidTimestampException|due to invalid timestamp|Timestamp \S+ .*is out of range")
 ALIVE_STATES = ("Stable", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a finding is about, by names on the source; empty names mean the whole flow or cluster."""
+
+    topic: str = ""
+    partition: int | None = None
+    group: str = ""
+    cluster: str = ""
+
+    def __str__(self) -> str:
+        place = self.topic if self.partition is None else f"{self.topic}-{self.partition}"
+        if self.group:
+            return f"group {self.group}" + (f" at {place}" if place else "")
+        return place or (f"cluster {self.cluster}" if self.cluster else "flow")
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A question that was not answered, why, and what it takes: a right, or a fact."""
+
+    id: str
+    flow: str
+    subject: Subject
+    reason: str
+    needs: str = ""
 
 
 # --- clusters --------------------------------------------------------------------------------------------------
@@ -134,11 +168,7 @@ class Stop:
     code: str
     reason: str
     time_ms: int | None
-
-    @property
-    def sentence(self) -> str:
-        """The reason without the hint behind it: findings have one of their own."""
-        return _HINT.sub("", self.reason)
+    detail: str = ""  # of the code: what was refused, such as "timestamp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +194,6 @@ class Copy:
     first_run: tuple[int, int] | None = None  # by the ledger: upstream and downstream of the first record that it knows
     stop: Stop | None = None
     gaps: tuple[Gap, ...] = ()
-
-    @property
-    def subject(self) -> Subject:
-        """As findings name it."""
-        return Subject(self.partition.topic, self.partition.partition)
 
     @property
     def source_ends(self) -> tuple[int, int] | None:
@@ -207,18 +232,6 @@ class Copy:
         if reached is None:
             return ends[1] - ends[0] if self.target_ends is not None else None
         return max(ends[1] - max(reached, ends[0]), 0)
-
-    def facts(self, *more: Fact) -> tuple[Fact, ...]:
-        """The numbers that most findings about a partition rest on."""
-        found = []
-        if self.source_ends is not None:
-            found.append(Fact("source log", f"{self.source_ends[0]} to {self.source_ends[1]}"))
-        if self.target_ends is not None:
-            found.append(Fact("target log", f"{self.target_ends[0]} to {self.target_ends[1]}"))
-        if self.next_upstream is not None:
-            whose = "ledger" if self.basis == "ledger" else "MM2"
-            found.append(Fact(f"next upstream offset by {whose}", str(self.next_upstream), self.position_ms))
-        return (*found, *more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,13 +319,11 @@ class GroupFacts:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Whether a group's position on the target is the same record as on the source: the record proof's own words."""
+    """What the record proof found of one group's position on the target."""
 
     group: str
     partition: TopicPartition
-    verdict: str  # "exact", "behind", "ahead", "unproven", "moving"
-    records: int | None
-    words: str
+    found: RecordProof
     time_ms: int | None = None
 
 
@@ -492,8 +503,22 @@ class Facts:
         """The newest earlier look that is at least so old."""
         return next((s for s in reversed(self.past) if self.age_s(s.time_ms) >= seconds), None)
 
-    def command(self, verb: str, subject: Subject, more: str = "") -> str:
-        """A command of ours about a topic or one of its partitions, ready for a shell."""
-        place = f" --topic {shlex.quote(subject.topic)}" if subject.topic else ""
-        part = f" --partition {subject.partition}" if subject.partition is not None else ""
-        return f"sparkmirror {verb} {self.file_words}{place}{part}" + (f" {more}" if more else "")
+
+# --- traces of MirrorMaker 2 ---------------------------------------------------------------------------------------
+
+
+def failed_tasks(facts: Facts) -> Iterator[tuple[Connector, int, TaskState]]:
+    """Tasks of the source connector that failed, with the number of each."""
+    for connector in facts.connectors.values():
+        for number, task in sorted(connector.tasks.items()):
+            if task.state == "FAILED":
+                yield connector, number, task
+
+
+def refused_by(task: TaskState) -> str:
+    """Which diagnosis a trace is: D1, D2, D10, or D11 for any other."""
+    if TOO_LARGE_FOR_PRODUCER.search(task.trace):
+        return "D2"
+    if TOO_LARGE_FOR_TARGET in task.trace or "RecordTooLargeException" in task.trace:
+        return "D1"
+    return "D10" if BAD_TIMESTAMP.search(task.trace) else "D11"

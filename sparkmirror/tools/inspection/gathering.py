@@ -13,12 +13,12 @@ from sparkmirror.clusters import GroupOffsets, ListedGroup
 from sparkmirror.clusters.client import PATIENCE, Patience
 from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.config import FlowSettings
+from sparkmirror.diagnose.group_position import Circumstances, Ends, PositionFinding, RowFacts, find_cause
+from sparkmirror.diagnose.inspector_rows import judge, sort_key
+from sparkmirror.diagnose.inspector_verdicts import ACTIVE_STATES, StrictLoop, Verdict
 from sparkmirror.model import Checkpoint, Side, TopicPartition
 from sparkmirror.state import CopyPosition, FlowState, Note, mapped_partition, now_ms
-from sparkmirror.tools.inspection.causes import Circumstances, Finding, find_cause
 from sparkmirror.tools.inspection.positions import PositionWorth
-from sparkmirror.tools.inspection.rows import Ends, RowFacts, judge, sort_key
-from sparkmirror.tools.inspection.verdicts import ACTIVE_STATES, StrictLoop, Verdict
 from sparkmirror.tools.proof import Proof, WalkLimits
 from sparkmirror.topology import JavaPattern, group_filter, topic_filter
 from sparkmirror.wire.error_codes import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
@@ -57,7 +57,7 @@ class InspectedRow:
     facts: RowFacts
     verdict: Verdict
     proof: Proof | None = None
-    finding: Finding | None = None
+    finding: PositionFinding | None = None
     copy: CopyPosition | None = None
 
 
@@ -261,7 +261,7 @@ class FlowInspection:
         verdict, copy = judge(row), self._worth.copy(row.source)
         if copy is not None:
             self._lags[row.source] = max(row.source_ends.end - copy.next_upstream_offset, 0)
-        return InspectedRow(row, verdict, proof, find_cause(row, verdict, proof, self._around(row)), copy)
+        return InspectedRow(row, verdict, proof, find_cause(row, proof, self._around(row)), copy)
 
     def _around(self, row: RowFacts) -> Circumstances:
         history = self.state.syncs().histories.of(row.source)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sparkmirror.clusters import describe_topic_configs
+from sparkmirror.diagnose.group_position import RowFacts
 from sparkmirror.errors import ClusterError
 from sparkmirror.groups import Translation
 from sparkmirror.model import Side, TopicPartition
 from sparkmirror.state import CopyPosition, FlowState, copy_position
 from sparkmirror.tools.flow_logs import FlowLogs
-from sparkmirror.tools.inspection.rows import RowFacts
 from sparkmirror.tools.proof import (
     Pair,
     Proof,

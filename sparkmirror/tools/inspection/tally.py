@@ -10,18 +10,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from sparkmirror.tools.inspection.causes import Cause, Severity
+from sparkmirror.diagnose.exit_status import status_of
+from sparkmirror.diagnose.findings import Severity
+from sparkmirror.diagnose.group_position import OWN_POSITIONS, Cause
+from sparkmirror.diagnose.inspector_verdicts import Verdict
 from sparkmirror.tools.inspection.gathering import FlowStanding, InspectedRow
-from sparkmirror.tools.inspection.verdicts import Verdict
 
-__all__ = ["CauseTally", "FlowReport", "FlowTally", "GroupCost", "Summary", "exit_status"]
+__all__ = ["CauseTally", "FlowTally", "GroupCost", "InspectedFlow", "Summary", "exit_status"]
 
 EXAMPLES_MAX = 5
 GROUPS_NAMED_MAX = 5
-# Positions that belong to readers on the target: no failover changes them.
-OWN_POSITIONS = ("active", "came-from-target")
-# The contract's numbers; the worst known counts first, then that something is not known.
-STATUS_OK, STATUS_USAGE, STATUS_INCOMPLETE, STATUS_WARNING, STATUS_ERROR = 0, 1, 2, 3, 4
 
 
 @dataclass(slots=True)
@@ -133,7 +131,7 @@ class FlowTally:
 
 
 @dataclass(frozen=True, slots=True)
-class FlowReport:
+class InspectedFlow:
     """One flow when all of it was read; `skipped` says why it was not looked at."""
 
     flow: str
@@ -143,15 +141,11 @@ class FlowReport:
     skipped: str = ""
 
 
-def exit_status(reports: Iterable[FlowReport]) -> int:
-    """4 an error was found, 2 a question is open, 3 a warning was found, 0 nothing is wrong."""
+def exit_status(reports: Iterable[InspectedFlow]) -> int:
+    """By the worst cause and by whether a question stayed open."""
     found = list(reports)
     worst = max((report.tally.worst for report in found), default=Severity.FINE)
-    if worst is Severity.ERROR:
-        return STATUS_ERROR
-    if not all(report.is_complete for report in found):
-        return STATUS_INCOMPLETE
-    return STATUS_WARNING if worst is Severity.WARNING else STATUS_OK
+    return status_of(worst, is_complete=all(report.is_complete for report in found))
 
 
 class Summary:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sparkmirror import config
 from sparkmirror.clusters import ClusterClient
-from sparkmirror.config import FlowSettings, Settings, require_enabled_flow
+from sparkmirror.config import FlowSettings, Settings
 from sparkmirror.errors import MoveRefused
 from sparkmirror.pipeline import FlowLedger
 from sparkmirror.tools.offsets.ledger_moves import apply_to_ledger, open_ledger_flow, preview_of_ledger
@@ -50,18 +51,8 @@ def _carry_out(settings: Settings, request: MoveRequest, command: str | None) ->
 
 def choose_flow(settings: Settings, name: str | None) -> FlowSettings:
     """The flow that is meant: the only enabled one, or the one that is named."""
-    require_enabled_flow(settings, None)
     require_custom_classes(settings, None)
-    flows = {str(flow.name): flow for flow in settings.enabled_flows(None)}
-    if name is None and len(flows) == 1:
-        return next(iter(flows.values()))
-    if name not in flows:
-        found = f"found {name}" if name is not None else f"found {len(flows)} flows"
-        raise MoveRefused(
-            f"{settings.path}: expected one of its enabled flows, {found}",
-            hint="give " + " or ".join(f"--flow '{flow}'" for flow in flows),
-        )
-    return flows[name]
+    return config.choose_flow(settings, name)
 
 
 def who_runs(flow: FlowSettings, storage: StoragePlace) -> tuple[RunBy, bool]:

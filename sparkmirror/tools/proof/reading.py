@@ -25,8 +25,8 @@ from sparkmirror.clusters import (
 )
 from sparkmirror.clusters.probing import LEADER_MOVING, probe_times
 from sparkmirror.errors import BrokerRefused, ClusterError, ConnectionLost, CorruptBatch
+from sparkmirror.groups.proof.values import Ask, Budget, Seen, Stretch, WalkLimits
 from sparkmirror.model import TopicPartition
-from sparkmirror.tools.proof.values import Ask, Budget, Seen, Stretch, WalkLimits
 from sparkmirror.wire import error_codes as codes
 from sparkmirror.wire import first_batch_size, read_batches
 from sparkmirror.wire.parcels import AbortedTransactions

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+from sparkmirror.groups.proof.proving import Asking
+from sparkmirror.groups.proof.values import Ask, Side, Stretch
 from sparkmirror.model import TopicPartition
-from sparkmirror.tools.proof.proving import Asking
 from sparkmirror.tools.proof.reading import RecordReader
-from sparkmirror.tools.proof.values import Ask, Side, Stretch
 
 __all__ = ["run_all"]
 

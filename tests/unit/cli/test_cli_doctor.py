@@ -15,9 +15,10 @@ from unit.tools.doctor_builders import NOW, ORDERS, OURS, a_copy, a_group, ends,
 
 from sparkmirror.cli.app import app
 from sparkmirror.cli.findings_view import print_lines, report_lines, report_value
-from sparkmirror.tools.doctor import RULES, Report, Severity
+from sparkmirror.diagnose import RULES, Report
+from sparkmirror.diagnose.findings import Open, Subject
+from sparkmirror.errors import ConfigError
 from sparkmirror.tools.doctor.facts import Runner, Synced
-from sparkmirror.tools.doctor.findings import Open, Subject
 
 
 def report(*facts: object, opens: tuple[Open, ...] = ()) -> Report:
@@ -91,7 +92,7 @@ def test_the_json_has_a_schema_and_every_fact_its_time() -> None:
     assert flow["flow"] == "A->B" and flow["runner"]["program"] == "mm2"
     found = next(f for f in flow["findings"] if f["id"] == "D7")
     assert found["subject"] == {"topic": "orders", "partition": 0, "group": "", "cluster": ""}
-    assert found["rule"] == RULES["D7"].decides and found["severity"] == Severity.ERROR.value
+    assert found["rule"] == RULES["D7"].decides and found["severity"] == "E"
     assert found["facts"] and all(isinstance(fact["time_ms"], int) for fact in found["facts"])
 
 
@@ -105,9 +106,7 @@ def run(*words: str) -> Result:
         (("doctor",), "properties file"),
         (("doctor", "--only", "Z1", "f"), "found Z1"),
         (("doctor", "--bogus"), "No such option"),
-        (("doctor", "/nowhere/mm2.properties"), "cannot be read"),
         (("why", "/nowhere/mm2.properties"), "Missing argument"),
-        (("why", "/nowhere/mm2.properties", "x"), "cannot be read"),
     ],
 )
 def test_wrong_usage_ends_with_status_1(words: tuple[str, ...], said: str) -> None:
@@ -115,13 +114,28 @@ def test_wrong_usage_ends_with_status_1(words: tuple[str, ...], said: str) -> No
     assert (ended.exit_code, said in ended.stderr, ended.stdout) == (1, True, ""), ended.output
 
 
-def test_an_unknown_flow_and_a_broken_file_end_with_status_1(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "words", "said"),
+    [
+        (None, (), "cannot be read"),
+        ("nonsense", (), "clusters"),
+        ("clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\n", (), "no flow is enabled"),
+        (
+            "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n",
+            ("--flow", "X->Y"),
+            "expected one of its enabled flows, found X->Y (give --flow 'A->B')",
+        ),
+    ],
+)
+@pytest.mark.parametrize("verb", ["doctor", "why x", "translate --group g", "inspect"])
+def test_wrong_configuration_ends_with_status_1(
+    tmp_path: Path, verb: str, text: str | None, words: tuple[str, ...], said: str
+) -> None:
     path = tmp_path / "mm2.properties"
-    path.write_text("clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n")
-    ended = run("doctor", str(path), "--flow", "X->Y")
-    assert ended.exit_code == 1 and "no enabled flow is called X->Y" in ended.stderr
-    path.write_text("clusters = A\nbogus\n")
-    assert run("doctor", str(path)).exit_code == 1
+    if text is not None:
+        path.write_text(text)
+    error = run(verb.split()[0], str(path), *verb.split()[1:], *words).exception
+    assert isinstance(error, ConfigError) and error.exit_status == 1 and said in str(error)
 
 
 def test_a_rule_is_explained_without_a_file() -> None:

@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from sparkmirror.cli.app import inspector_app, mirror_maker_app
-from sparkmirror.tools.inspection import HEADER
+from sparkmirror.diagnose.inspector_rows import HEADER
 
 ROOT = Path(__file__).parents[3]
 INSPECTOR, MIRROR_MAKER = "kafka-mirrormaker-offset-sync-inspector", "connect-mirror-maker"

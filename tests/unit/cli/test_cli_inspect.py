@@ -16,22 +16,11 @@ from sparkmirror.cli.inspect.actions import action_of
 from sparkmirror.cli.inspect.command import ORIGINAL, unabbreviated
 from sparkmirror.cli.inspect.forms import EXTRA_COLUMNS, CsvForm, ExtendedCsvForm, JsonForm, is_listed
 from sparkmirror.cli.inspect.table import TableForm, flow_lines
+from sparkmirror.diagnose.group_position import Circumstances, Ends, RowFacts, find_cause
+from sparkmirror.diagnose.inspector_rows import COLUMNS, HEADER, judge, parse_csv_line
 from sparkmirror.model import OffsetSync, TopicPartition
 from sparkmirror.state import Note, Notes
-from sparkmirror.tools.inspection import (
-    COLUMNS,
-    HEADER,
-    Circumstances,
-    Ends,
-    FlowReport,
-    FlowStanding,
-    FlowTally,
-    InspectedRow,
-    RowFacts,
-    find_cause,
-    judge,
-    parse_csv_line,
-)
+from sparkmirror.tools.inspection import FlowStanding, FlowTally, InspectedFlow, InspectedRow
 from sparkmirror.tools.proof import Proof
 
 EVIL = "g\x1b[31m\r\nA->B,x"
@@ -46,16 +35,16 @@ def a_row(result: str = "exact", records: int | None = None, **more: object) -> 
     )  # fmt: skip
     facts = replace(facts, **more)  # type: ignore[arg-type]
     proof = Proof(result=result, upstream=10, downstream=8, records=records)  # type: ignore[arg-type]
-    return InspectedRow(facts, judge(facts), proof, find_cause(facts, judge(facts), proof, AROUND))
+    return InspectedRow(facts, judge(facts), proof, find_cause(facts, proof, AROUND))
 
 
-def a_report(*rows: InspectedRow, lag: int = 7, at_ms: int = 5000, is_complete: bool = True) -> FlowReport:
+def a_report(*rows: InspectedRow, lag: int = 7, at_ms: int = 5000, is_complete: bool = True) -> InspectedFlow:
     tally = FlowTally()
     for row in rows:
         tally.take(row)
     tally.finish()
     standing = FlowStanding("MirrorMaker 2", at_ms - 3000, lag, 2, 1, at_ms)
-    return FlowReport("A->B", tally, standing, is_complete)
+    return InspectedFlow("A->B", tally, standing, is_complete)
 
 
 def written(form: type, row: InspectedRow) -> str:
@@ -111,7 +100,7 @@ def test_names_cannot_steer_a_terminal_or_break_a_line(form: type) -> None:
     assert len(text.splitlines()) == len(plain.splitlines())
 
 
-def table_of(*reports: FlowReport, includes_ok: bool = False) -> str:
+def table_of(*reports: InspectedFlow, includes_ok: bool = False) -> str:
     out = io.StringIO()
     form = TableForm(out, includes_ok=includes_ok, path="my file.properties")
     for report in reports:
@@ -161,7 +150,7 @@ def test_second_sample_tells_what_changed() -> None:
 def test_incomplete_and_skipped_flows_say_so() -> None:
     [*_, last] = flow_lines(a_report(a_row(), is_complete=False), "f")
     assert "".join(words for words, _ in last).startswith("not complete")
-    [[*first]] = flow_lines(FlowReport("A->B", FlowTally(), skipped="not inspected: why"), "f")
+    [[*first]] = flow_lines(InspectedFlow("A->B", FlowTally(), skipped="not inspected: why"), "f")
     assert first[1][0].strip() == "not inspected: why"
 
 
@@ -228,7 +217,7 @@ def test_wrong_options_end_with_the_contracts_status(words: list[str], status: i
         ("nonsense", [], "clusters"),
         ("clusters = A, B\nA.bootstrap.servers = x:1\nB.bootstrap.servers = x:1\n", [], "no flow is enabled"),
         ("clusters = A, B\nA.bootstrap.servers = x:1\nB.bootstrap.servers = x:1\nA->B.enabled = true\n",
-         ["--flow", "B->A"], "expected an enabled flow, found B->A"),
+         ["--flow", "B->A"], "expected one of its enabled flows, found B->A"),
     ],
 )  # fmt: skip
 def test_wrong_configuration_is_status_1(tmp_path: Path, text: str | None, words: list[str], said: str) -> None:

@@ -14,7 +14,7 @@ from sparkmirror.cli.offsets import listing, words
 from sparkmirror.cli.offsets.telling import as_json, as_lines, undo_json, undo_lines
 from sparkmirror.cli.text import json_text
 from sparkmirror.config import Settings, parse
-from sparkmirror.errors import MoveRefused
+from sparkmirror.errors import FlowUnknown, MoveRefused
 from sparkmirror.ledger import Life, Move, Position
 from sparkmirror.model import TopicPartition
 from sparkmirror.state import StoredRecord
@@ -271,7 +271,7 @@ def settings_of(more: str) -> Settings:
     ],
 )
 def test_a_flow_must_be_named_where_there_are_several(more: str, flow: str | None, words_: list[str]) -> None:
-    with pytest.raises(MoveRefused) as refused:
+    with pytest.raises(FlowUnknown) as refused:
         preview(settings_of(more), MoveRequest("skip", "t", flow=flow))
     assert all(word in str(refused.value) for word in words_)
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkmirror.errors import TargetRefusedTimestamp
 from sparkmirror.ledger import (
     Attempt,
     Closed,
@@ -69,7 +70,7 @@ RECORDS = {
     Started: st.builds(Started, partitions, attempts, texts),
     Receipt: st.builds(Receipt, partitions, attempts, positions, small, small, offsets, runs, offsets, offsets, flags),
     Closed: st.builds(Closed, partitions, attempts, positions),
-    State: st.builds(State, partitions, attempts, texts, texts, texts),
+    State: st.builds(State, partitions, attempts, texts, texts, texts, texts, texts),
     Release: st.builds(Release, partitions, attempts),
     Void: st.builds(Void, partitions, attempts, offsets),
     Gap: st.builds(Gap, partitions, attempts, offsets, offsets, texts, offsets, texts),
@@ -244,3 +245,20 @@ def test_a_gap_is_removed_by_its_own_tombstone_and_by_no_other(gap: Gap) -> None
     assert list(view.of(gap.partition).gaps.values()) == [gap]
     view.read(*tombstone("gap", gap.partition, gap.attempt, gap.upstream))
     assert view.of(gap.partition).gaps == {}
+
+
+def test_a_state_without_a_hint_has_the_bytes_that_it_always_had() -> None:
+    place = (TopicPartition("t", 0), Attempt(0, 0, 1))
+    written = (b'["state","t",0,[0,0,1]]', b'{"state":"stopped","code":"C","reason":"why (do this)"}')
+    assert encode(State(*place, "stopped", "C", "why (do this)")) == written
+    assert decode(*written) == State(*place, "stopped", "C", "why (do this)")
+
+
+def test_a_stop_keeps_message_hint_and_detail_apart_and_shows_them_together() -> None:
+    error = TargetRefusedTimestamp("too old", hint="raise the limit")
+    state = State.stopped(TopicPartition("t", 0), Attempt(0, 0, 1), error)
+    assert (state.code, state.reason, state.hint, state.detail) == (
+        "TARGET_REFUSED_RECORDS", "too old", "raise the limit", "timestamp",
+    )  # fmt: skip
+    assert state.text == str(error)
+    assert b'"hint":"raise the limit","detail":"timestamp"' in encode(state)[1]

@@ -10,9 +10,11 @@ from sparkmirror.clusters import ClusterView, Leader, ListedGroup, TopicView
 from sparkmirror.clusters.connection import Address
 from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.config import FlowSettings, Settings, parse
+from sparkmirror.diagnose.findings import Finding, Open
+from sparkmirror.diagnose.report import FlowReport
+from sparkmirror.diagnose.rules import judge
+from sparkmirror.groups.proof import Proof as RecordProof
 from sparkmirror.model import ConfigEntry, FlowName, TopicPartition
-from sparkmirror.tools.doctor.checks import judge
-from sparkmirror.tools.doctor.examination import FlowReport
 from sparkmirror.tools.doctor.facts import (
     Checkpointed,
     ClusterFacts,
@@ -20,11 +22,11 @@ from sparkmirror.tools.doctor.facts import (
     Copy,
     Facts,
     GroupFacts,
+    Proof,
     Runner,
     Synced,
     TaskState,
 )
-from sparkmirror.tools.doctor.findings import Finding, Open
 from sparkmirror.tools.doctor.samples import Sample
 from sparkmirror.topology import policy_for, select_topics
 
@@ -101,6 +103,12 @@ def a_group(name: str = "g", **changes: Any) -> GroupFacts:
     return replace(base, **changes)
 
 
+def a_proof(result: str, records: int | None = None, *, group: str = "g", **more: Any) -> Proof:
+    """What the record proof says of the group at `orders`."""
+    found = RecordProof(result=result, upstream=5, downstream=5, records=records, **more)  # type: ignore[arg-type]
+    return Proof(group, ORDERS, found, NOW)
+
+
 def connector(kind: str = "Source", tasks: Mapping[int, TaskState] | None = None, **changes: Any) -> Connector:
     """A connector of MirrorMaker 2 with one running task."""
     base = Connector(f"Mirror{kind}Connector", RUNNING, tasks or {0: RUNNING}, {}, {0: frozenset({ORDERS})})
@@ -138,7 +146,7 @@ def told(facts: Facts) -> list[Finding | Open]:
 
 def ids(facts: Facts) -> list[str]:
     """Ids and severities of what they say, without information."""
-    return [f"{f.id} {f.severity.value}" for f in told(facts) if isinstance(f, Finding) and f.severity.value != "I"]
+    return [f"{f.id} {f.severity.letter}" for f in told(facts) if isinstance(f, Finding) and f.severity.letter != "I"]
 
 
 def one(facts: Facts, name: str) -> Finding:

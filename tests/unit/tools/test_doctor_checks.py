@@ -25,9 +25,10 @@ from unit.tools.doctor_builders import (
     told,
 )
 
+from sparkmirror.diagnose.findings import Finding, Open, Severity
+from sparkmirror.diagnose.rules import RULES, judge, rule_ids
 from sparkmirror.ledger import Attempt, Gap
 from sparkmirror.model import TopicPartition
-from sparkmirror.tools.doctor.checks import RULES, judge, rule_ids
 from sparkmirror.tools.doctor.facts import (
     LargeRecord,
     Missing,
@@ -38,7 +39,6 @@ from sparkmirror.tools.doctor.facts import (
     Stop,
     Synced,
 )
-from sparkmirror.tools.doctor.findings import Finding, Open, Severity
 
 TOO_LARGE = (
     "org.apache.kafka.connect.errors.ConnectException: Unrecoverable exception from producer send callback\n\tat x\n"
@@ -102,37 +102,37 @@ def test_D8_names_the_pattern_and_the_line() -> None:
     found = one(facts, "D8")
     assert found.subject.topic == "other"
     assert "matched by no include pattern" in found.message and "line 5" in found.message
-    assert found.severity is Severity.INFORMATION
+    assert found.severity is Severity.INFO
 
 
 def test_D9_is_information_until_the_refresh_is_over() -> None:
     target = cluster_of("B", {})
     absent = a_copy(target=None, next_upstream=None, sync=None, basis="")
     found = one(facts_of([absent], target=target), "D9")
-    assert (found.severity.value, found.certainty.value) == ("I", "proven")
+    assert (found.severity.letter, found.certainty.value) == ("I", "proven")
     assert "10 min" in found.message
     late = one(facts_of([absent], target=target, past=(look(700),)), "D9")
-    assert (late.severity.value, late.certainty.value) == ("E", "likely")
+    assert (late.severity.letter, late.certainty.value) == ("E", "likely")
 
 
 def test_D9_says_that_the_target_has_too_few_brokers() -> None:
     found = one(facts_of(target=cluster_of("B", {}), lines="A->B.replication.factor = 3\n"), "D9")
-    assert (found.severity.value, found.certainty.value) == ("E", "proven")
+    assert (found.severity.letter, found.certainty.value) == ("E", "proven")
     assert "replication.factor is 3" in found.message
 
 
 def test_D9_warns_where_new_topics_are_not_looked_for() -> None:
-    assert one(facts_of(target=cluster_of("B", {}), lines="refresh.topics.enabled = false\n"), "D9").severity.value == "W"
+    assert one(facts_of(target=cluster_of("B", {}), lines="refresh.topics.enabled = false\n"), "D9").severity.letter == "W"
 
 
 def test_D12_is_an_error_where_a_partition_was_copied_that_is_not_there() -> None:
     source = cluster_of("A", {"orders": 2})
     second = a_copy(partition=TopicPartition("orders", 1), remote=TopicPartition("A.orders", 1), target=None)
     found = one(facts_of([a_copy(), second], source=source), "D12")
-    assert (found.severity.value, found.certainty.value) == ("E", "proven")
+    assert (found.severity.letter, found.certainty.value) == ("E", "proven")
     assert "--partitions 2" in found.command and "hangs" in found.message
     new = one(facts_of([a_copy(), replace(second, next_upstream=None)], source=source), "D12")
-    assert (new.severity.value, new.certainty.value) == ("W", "likely")
+    assert (new.severity.letter, new.certainty.value) == ("W", "likely")
 
 
 def test_C14_warns_of_more_partitions() -> None:
@@ -152,7 +152,7 @@ def test_a_trace_names_the_cause_and_the_partitions_that_it_stops(trace: str, na
                      connectors={"MirrorSourceConnector": connector(tasks={0: failed(trace)})},
                      lines="B.producer.max.request.size = 4000000\n")  # fmt: skip
     found = one(facts, name)
-    assert (found.severity.value, found.certainty.value) == ("E", "proven")
+    assert (found.severity.letter, found.certainty.value) == ("E", "proven")
     assert "offset 12 of orders-0" in found.message and "1 partition stopped" in found.message
     assert ids(facts) == [f"{name} E"]
 
@@ -170,18 +170,14 @@ def test_D2_gives_the_key_with_the_size_that_is_needed() -> None:
             "record at upstream offset 12 needs a batch of 2000090 bytes, the target accepts 1048588",
             "D1",
         ),
-        ("TARGET_REFUSED_RECORDS", "orders-0: INVALID_TIMESTAMP (32)", "D10"),
-        (
-            "TARGET_REFUSED_RECORDS",
-            "record at upstream offset 12 has timestamp 5, the target accepts none before 1000",
-            "D10",
-        ),
+        ("TARGET_REFUSED_RECORDS timestamp", "orders-0: INVALID_TIMESTAMP (32)", "D10"),
         ("TARGET_REFUSED_RECORDS", "by-timestamp-0 at upstream offset 3: target refuses: INVALID_RECORD (87): no", "D11"),
         ("CONTENT_DIFFERS", "the target's tail is not what the source holds", "D11"),
     ],
 )
 def test_a_stop_in_the_ledger_names_the_cause(code: str, reason: str, name: str) -> None:
-    facts = facts_of([our_copy(source=ends(0, 20), stop=Stop("stopped", code, reason, NOW - 9000))], runner=OURS)
+    stop = Stop("stopped", code.split()[0], reason, NOW - 9000, "".join(code.split()[1:]))
+    facts = facts_of([our_copy(source=ends(0, 20), stop=stop)], runner=OURS)
     found = one(facts, name)
     assert found.severity is Severity.ERROR and reason in found.message
     assert found.facts[-1].time_ms == NOW - 9000
@@ -206,7 +202,7 @@ def test_D11_tells_a_task_that_failed_otherwise_with_the_innermost_cause() -> No
 )
 def test_D11_tells_that_nobody_copies(runner: Runner, lag: int, severity: str) -> None:
     copy = our_copy(source=ends(0, 10 + lag)) if runner.program == "sparkmirror" else a_copy(source=ends(0, 10 + lag))
-    assert one(facts_of([copy], runner=runner), "D11").severity.value == severity
+    assert one(facts_of([copy], runner=runner), "D11").severity.letter == severity
 
 
 def test_D11_tells_two_programs_at_once() -> None:
@@ -217,7 +213,7 @@ def test_D10_warns_of_the_next_record_before_it_is_refused() -> None:
     target = cluster_of("B", {"A.orders": 1}, {"A.orders": {"message.timestamp.before.max.ms": str(7 * DAY_MS)}})
     old = LargeRecord(10, 100, NOW - 8 * DAY_MS)
     facts = facts_of([a_copy(source=ends(0, 20))], target=target, reads=Reads(next_records={ORDERS: old}))
-    assert one(facts, "D10").severity.value == "W"
+    assert one(facts, "D10").severity.letter == "W"
     young = Reads(next_records={ORDERS: replace(old, timestamp=NOW)})
     fresh = facts_of([a_copy(source=ends(0, 20))], target=target, reads=young)
     assert "D10 W" not in ids(fresh)
@@ -232,7 +228,7 @@ def test_D10_warns_of_the_next_record_before_it_is_refused() -> None:
 
 def test_D6_a_position_past_the_end_proves_that_the_source_was_cut() -> None:
     found = one(facts_of([a_copy(source=ends(0, 4))]), "D6")
-    assert (found.severity.value, found.certainty.value) == ("E", "proven")
+    assert (found.severity.letter, found.certainty.value) == ("E", "proven")
     assert "begins at the earliest record by itself" in found.message
     assert found.command == "sparkmirror offsets reset /etc/mm2.properties --topic orders --partition 0 --to earliest"
 
@@ -251,21 +247,23 @@ def test_D6_another_topic_id_than_in_the_ledger_or_the_baseline_is_proof() -> No
     assert "since 8 min" in one(facts_of(past=(seen,)), "D6").message
 
 
-def test_D6_syncs_that_went_back_past_the_end_tell_that_mm2_began_anew() -> None:
+def test_D6_syncs_that_went_back_past_the_end_tell_that_mm2_restarted() -> None:
     copy = a_copy(source=ends(0, 10), rewind=(Synced(30, 30, NOW - 9), Synced(0, 31, NOW - 8)), target=ends(0, 41))
     found = one(facts_of([copy]), "D6")
-    assert "begun anew at 0" in found.message and "mixed" in found.message
+    assert "restarted at 0" in found.message and "mixed" in found.message
 
 
-def test_D6_a_commit_past_the_end_alone_is_a_likely_warning() -> None:
+def test_C10_a_commit_past_the_end_alone_is_a_likely_error_and_no_D6() -> None:
     group = a_group(source={ORDERS: 50}, translated={ORDERS: 10}, checkpoints={})
-    found = one(facts_of(groups=[group]), "D6")
-    assert (found.severity.value, found.certainty.value) == ("W", "likely")
+    facts = facts_of(groups=[group])
+    found = one(facts, "C10")
+    assert (found.severity.letter, found.certainty.value) == ("E", "likely")
+    assert ids(facts) == ["C10 E"]
 
 
 def test_D7_a_position_before_the_log_start_is_a_loss_of_so_many_offsets() -> None:
     found = one(facts_of([a_copy(source=ends(17, 20))]), "D7")
-    assert (found.severity.value, found.certainty.value) == ("E", "proven")
+    assert (found.severity.letter, found.certainty.value) == ("E", "proven")
     assert "7 offsets (10 to 16)" in found.message
     ours = facts_of([our_copy(source=ends(17, 20))], runner=OURS)
     assert "sparkmirror offsets skip" in one(ours, "D7").command
@@ -281,7 +279,7 @@ def test_D7_one_offset_is_the_marker_of_a_transaction() -> None:
 
 def test_D7_a_hole_between_syncs_that_nothing_explains_is_a_likely_loss() -> None:
     found = one(facts_of(reads=Reads(lost={ORDERS: (3, 8)})), "D7")
-    assert (found.severity.value, found.certainty.value) == ("E", "likely")
+    assert (found.severity.letter, found.certainty.value) == ("E", "likely")
 
 
 def test_D7_accepted_gaps_are_information() -> None:
@@ -292,17 +290,17 @@ def test_D7_accepted_gaps_are_information() -> None:
 
 def test_D5_a_copy_that_begins_later_than_the_source_is_proven_by_its_first_record() -> None:
     found = one(facts_of(reads=Reads(firsts={ORDERS: 6})), "D5")
-    assert (found.severity.value, found.certainty.value) == ("E", "proven")
+    assert (found.severity.letter, found.certainty.value) == ("E", "proven")
     assert "0 to 5" in found.message and "offsets reset" in found.command
     assert "D5 E" not in ids(facts_of(reads=Reads(firsts={ORDERS: 0})))
     trimmed = facts_of([a_copy(target=ends(3, 10))], reads=Reads(firsts={ORDERS: 6}))
-    assert one(trimmed, "D5").severity.value == "I"
+    assert one(trimmed, "D5").severity.letter == "I"
     latest = facts_of(lines="A.consumer.auto.offset.reset = latest\n", reads=Reads(firsts={ORDERS: 6}))
-    assert one(latest, "D5").severity.value == "I"
+    assert one(latest, "D5").severity.letter == "I"
 
 
 def test_D5_a_target_topic_that_is_another_one_is_told_by_its_id() -> None:
-    assert one(facts_of([our_copy(target_topic_id="00")], runner=OURS), "D5").severity.value == "E"
+    assert one(facts_of([our_copy(target_topic_id="00")], runner=OURS), "D5").severity.letter == "E"
 
 
 # --- C12, D4, D3 -----------------------------------------------------------------------------------------------
@@ -315,7 +313,7 @@ def test_C12_tells_the_lag_its_age_and_its_trend() -> None:
     found = one(facts, "C12")
     assert "40 records behind" in found.message and "1 min 30 s ago" in found.message
     assert "shrinking, done in about 10 s" in found.message
-    assert found.severity.value == "I"
+    assert found.severity.letter == "I"
 
 
 def test_C12_warns_of_a_partition_that_waits_and_does_not_move() -> None:
@@ -351,12 +349,12 @@ def test_what_mm2_copied_before_it_first_stored_a_position_is_no_lag() -> None:
 
 def test_D3_is_information_unless_the_same_sync_stays_for_two_flushes() -> None:
     copy = a_copy(source=ends(0, 60), target=ends(0, 60), next_upstream=60, sync=Synced(9, 9, NOW - 200_000))
-    assert one(facts_of([copy]), "D3").severity.value == "I"
+    assert one(facts_of([copy]), "D3").severity.letter == "I"
     assert "50 records coarse" in one(facts_of([copy]), "D3").message
     held = look(130, target_ends={REMOTE: 60})
-    assert one(facts_of([copy], past=(held,)), "D3").severity.value == "W"
+    assert one(facts_of([copy], past=(held,)), "D3").severity.letter == "W"
     old = {"MirrorSourceConnector": connector(tasks={0: replace(failed(""), state="RUNNING", version="3.6.1")}, own=None)}
     found = one(facts_of([copy], past=(held,), connectors=old), "D3")
-    assert found.severity.value == "I" and "MirrorMaker 2 3.6.1 writes one only every 101 records" in found.message
+    assert found.severity.letter == "I" and "MirrorMaker 2 3.6.1 writes one only every 101 records" in found.message
     ours = our_copy(source=ends(0, 60), target=ends(0, 60), next_upstream=60, next_downstream=60)
     assert "D3" not in [f.id for f in told(facts_of([ours], runner=OURS))]

@@ -12,6 +12,7 @@ from unit.tools.doctor_builders import (
     REMOTE,
     a_copy,
     a_group,
+    a_proof,
     cluster_of,
     connector,
     ends,
@@ -24,6 +25,8 @@ from unit.tools.doctor_builders import (
     told,
 )
 
+from sparkmirror.diagnose.findings import Finding
+from sparkmirror.diagnose.group_position import CAUSES
 from sparkmirror.model import Acl, ConfigEntry, FlowName, TopicPartition
 from sparkmirror.tools.doctor.facts import (
     Certificate,
@@ -33,14 +36,11 @@ from sparkmirror.tools.doctor.facts import (
     InternalTopic,
     Malformed,
     OddKey,
-    Proof,
     Reads,
     Stop,
     Synced,
     Tail,
 )
-from sparkmirror.tools.doctor.findings import Finding
-from sparkmirror.tools.inspection.causes import CAUSES
 
 TOO_LARGE = (
     "org.apache.kafka.connect.errors.ConnectException: Unrecoverable exception from producer send callback\n\tat x\n"
@@ -63,33 +63,35 @@ DAY_MS = 86_400_000
 
 
 def test_C01_ahead_is_a_loss_at_failover_and_unproven_is_said() -> None:
-    ahead = Proof("g", ORDERS, "ahead", 3, "ahead by 3", NOW)
+    ahead = a_proof("ahead", 3)
     found = one(facts_of(groups=[a_group()], proofs=(ahead,)), "C01")
-    assert found.severity.value == "E" and "would skip 3 records" in found.message
-    unproven = Proof("g", ORDERS, "unproven", None, "budget spent", NOW)
-    assert one(facts_of(groups=[a_group()], proofs=(unproven,)), "C01").severity.value == "I"
+    assert found.severity.letter == "E" and "would skip 3 records" in found.message
+    alike = one(facts_of(groups=[a_group()], proofs=(a_proof("ahead", 3, is_certain=False),)), "C01")
+    assert (alike.severity.letter, alike.certainty.value) == ("E", "likely") and "records are alike" in alike.message
+    unproven = a_proof("unproven", reason="budget spent")
+    assert one(facts_of(groups=[a_group()], proofs=(unproven,)), "C01").severity.letter == "I"
 
 
 def test_C02_sums_what_is_read_again_and_warns_over_the_limit() -> None:
-    proofs = (Proof("g", ORDERS, "behind", 4, "behind by 4", NOW),)
+    proofs = (a_proof("behind", 4),)
     found = one(facts_of(groups=[a_group(target={REMOTE: 1})], proofs=proofs), "C02")
-    assert found.severity.value == "I" and "re-reads 4 records" in found.message
-    assert one(facts_of(groups=[a_group(target={REMOTE: 1})], proofs=proofs, redelivery_max=3), "C02").severity.value == "W"
+    assert found.severity.letter == "I" and "re-reads 4 records" in found.message
+    assert one(facts_of(groups=[a_group(target={REMOTE: 1})], proofs=proofs, redelivery_max=3), "C02").severity.letter == "W"
     estimated = one(facts_of(groups=[a_group(target={REMOTE: 1})]), "C02")
     assert "about 4 records" in estimated.message and estimated.certainty.value == "likely"
 
 
 def test_C03_and_C04_are_information() -> None:
     used = facts_of(groups=[a_group(target_state="Stable")])
-    assert one(used, "C03").severity.value == "I"
+    assert one(used, "C03").severity.letter == "I"
     off = facts_of(groups=[a_group(target={})], lines="sync.group.offsets.enabled = false\n")
-    assert one(off, "C04").severity.value == "I" and ids(off) == []
+    assert one(off, "C04").severity.letter == "I" and ids(off) == []
 
 
 def test_C05_warns_of_a_position_before_the_first_mapping() -> None:
     group = a_group(source={ORDERS: 2}, translated={ORDERS: None}, checkpoints={}, target={})
     found = one(facts_of(groups=[group]), "C05")
-    assert found.severity.value == "W" and "once it passes 9" in found.message
+    assert found.severity.letter == "W" and "once it passes 9" in found.message
     empty = facts_of([a_copy(source=ends(7, 7), next_upstream=7, sync=None)], groups=[group])
     assert "C05 W" not in ids(empty)
 
@@ -112,7 +114,7 @@ def test_C06_warns_of_a_checkpoint_that_is_not_renewed_only_with_an_earlier_look
 
 def test_C07_a_position_past_the_target_is_an_error() -> None:
     found = one(facts_of(groups=[a_group(target={REMOTE: 99})], lines="sync.group.offsets.enabled = false\n"), "C07")
-    assert found.severity.value == "E" and "ends at 10" in found.message
+    assert found.severity.letter == "E" and "ends at 10" in found.message
 
 
 def test_C08_a_sync_or_checkpoint_past_the_target_is_of_an_earlier_life() -> None:
@@ -138,13 +140,13 @@ def test_C09_warns_of_a_group_that_was_set_back_on_the_source(group: object) -> 
 def test_C25_is_as_severe_for_inspect_as_for_a_first_look_of_the_doctor() -> None:
     found = one(facts_of(groups=[a_group(target={}, checkpoints={})]), "C25")
     cause = CAUSES["unknown-group"]
-    assert (cause.check, cause.severity.name[0]) == ("C25", found.severity.value)
+    assert (cause.check, cause.severity.name[0]) == ("C25", found.severity.letter)
 
 
 def test_C25_is_a_warning_only_if_an_earlier_look_saw_the_group() -> None:
     group = a_group(checkpoints={}, target={})
-    assert one(facts_of(groups=[group]), "C25").severity.value == "I"
-    assert one(facts_of(groups=[group], past=(look(900),)), "C25").severity.value == "W"
+    assert one(facts_of(groups=[group]), "C25").severity.letter == "I"
+    assert one(facts_of(groups=[group], past=(look(900),)), "C25").severity.letter == "W"
     lone = a_group(source={}, translated={}, source_state="", checkpoints={})
     assert "is not on the source" in one(facts_of(groups=[lone]), "C25").message
 
@@ -161,11 +163,11 @@ def test_C22_duplicates_by_reading_and_by_syncs_that_went_back() -> None:
     assert one(facts_of(reads=Reads(tails={ORDERS: Tail(3, 0, 7)})), "C22").certainty.value == "proven"
     copy = a_copy(rewind=(Synced(8, 8, NOW - 9), Synced(4, 9, NOW - 8)), target=ends(0, 15))
     found = one(facts_of([copy]), "C22")
-    assert (found.severity.value, found.certainty.value) == ("W", "likely") and "5 records" in found.message
+    assert (found.severity.letter, found.certainty.value) == ("W", "likely") and "5 records" in found.message
 
 
 def test_C24_foreign_records_and_the_ledgers_word() -> None:
-    assert one(facts_of(reads=Reads(tails={ORDERS: Tail(0, 2, 10)})), "C24").severity.value == "W"
+    assert one(facts_of(reads=Reads(tails={ORDERS: Tail(0, 2, 10)})), "C24").severity.letter == "W"
     stop = Stop("stopped", "TARGET_HAS_STRANGER", "somebody else wrote at 10", NOW)
     facts = facts_of([our_copy(stop=stop)], runner=OURS)
     assert "offsets skip" in one(facts, "C24").command and ids(facts) == ["C24 W"]
@@ -244,7 +246,7 @@ SYNCS = InternalTopic("mm2-offset-syncs.B.internal", "A", "offset syncs", True, 
 )
 def test_C18_an_internal_topic_of_the_wrong_form_is_an_error(change: dict[str, object], words: str) -> None:
     found = one(facts_of(internal_topics=(replace(SYNCS, **change),)), "C18")  # type: ignore[arg-type]
-    assert found.severity.value == "E" and words in found.message
+    assert found.severity.letter == "E" and words in found.message
     assert ids(facts_of(internal_topics=(SYNCS, replace(SYNCS, found_partitions=None)))) == []
 
 
@@ -262,9 +264,9 @@ def test_V6_a_malformed_record_is_told_with_its_offset() -> None:
 
 def test_C19_heartbeats_that_do_not_arrive_are_an_error_and_none_at_all_is_not() -> None:
     beats = Heartbeats("heartbeats", "A.heartbeats", NOW - 1000, NOW - 300_000, "B->A")
-    assert one(facts_of(heartbeats=beats), "C19").severity.value == "E"
-    assert one(facts_of(heartbeats=replace(beats, target_ms=None)), "C19").severity.value == "W"
-    assert one(facts_of(heartbeats=replace(beats, source_ms=NOW - 300_000)), "C19").severity.value == "I"
+    assert one(facts_of(heartbeats=beats), "C19").severity.letter == "E"
+    assert one(facts_of(heartbeats=replace(beats, target_ms=None)), "C19").severity.letter == "W"
+    assert one(facts_of(heartbeats=replace(beats, source_ms=NOW - 300_000)), "C19").severity.letter == "I"
     assert "C19" not in [f.id for f in told(facts_of(heartbeats=replace(beats, target_ms=NOW - 2000)))]
 
 
@@ -277,7 +279,7 @@ def test_C20_two_flows_that_copy_to_each_other_go_round() -> None:
     copy = a_copy(remote=TopicPartition("orders", 0))
     facts = facts_of([copy], lines=both, target=cluster_of("B", {"orders": 1}), back=settings.flow(FlowName("B", "A")))
     found = one(facts, "C20")
-    assert (found.severity.value, found.certainty.value) == ("E", "proven")
+    assert (found.severity.letter, found.certainty.value) == ("E", "proven")
     assert "C20 E" not in ids(facts_of(back=settings_of("B->A.enabled = true\n").flow(FlowName("B", "A"))))
 
 
@@ -306,9 +308,9 @@ def test_V3_rights_that_the_mirror_lacks() -> None:
     held = {"orders": frozenset({"DESCRIBE", "DESCRIBE_CONFIGS"})}
     reader = cluster_of("A", {"orders": 1}, topic_rights=held, user="user m")
     found = one(facts_of(source=reader), "V3")
-    assert found.severity.value == "E" and "user m lacks Read on 1 source topic of A: orders" in found.message
+    assert found.severity.letter == "E" and "user m lacks Read on 1 source topic of A: orders" in found.message
     writer = cluster_of("B", {"A.orders": 1}, topic_rights={"A.orders": frozenset({"WRITE", "ALTER"})})
-    assert one(facts_of(target=writer), "V3").severity.value == "W"
+    assert one(facts_of(target=writer), "V3").severity.letter == "W"
 
 
 def test_V4_clocks_that_differ_by_more_than_half_a_minute() -> None:

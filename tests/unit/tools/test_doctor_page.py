@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sparkmirror.tools.doctor.checks import RULES
-from sparkmirror.tools.doctor.reference import explain, render
+from sparkmirror.diagnose.reference import explain, render
+from sparkmirror.diagnose.rules import RULES
 
 PAGE = Path(__file__).parents[3] / "docs" / "doctor.md"
 
 
 def test_the_page_is_made_of_the_rules() -> None:
-    told = "python -m sparkmirror.tools.doctor > docs/doctor.md writes it anew"
+    told = "python -m sparkmirror.diagnose > docs/doctor.md updates it"
     assert PAGE.read_text(encoding="utf-8") == render(), told
 
 

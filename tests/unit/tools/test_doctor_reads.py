@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pytest
 from unit.tools.doctor_builders import NOW, ORDERS, OURS, REMOTE, a_copy, connector, ends, facts_of, failed, our_copy
 
+from sparkmirror.groups.proof.values import Ask, Seen, Stretch
 from sparkmirror.tools.doctor.facts import Facts, Pair, Stop, Synced, Tail
 from sparkmirror.tools.doctor.gathering.reads import _firsts, _Found, _holes, _pairs, _suspects, _tails
-from sparkmirror.tools.proof.values import Ask, Seen, Stretch
 
 STEP = 7  # records of one answer, so that walks have several steps
 

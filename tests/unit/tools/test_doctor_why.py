@@ -10,6 +10,7 @@ from unit.tools.doctor_builders import (
     REMOTE,
     a_copy,
     a_group,
+    a_proof,
     cluster_of,
     connector,
     ends,
@@ -20,9 +21,9 @@ from unit.tools.doctor_builders import (
 )
 
 from sparkmirror.clusters import ListedGroup
+from sparkmirror.diagnose.why import Answer, why
 from sparkmirror.model import TopicPartition
-from sparkmirror.tools.doctor.facts import Facts, Missing, Part, Proof, Reads, Runner
-from sparkmirror.tools.doctor.why import Answer, why
+from sparkmirror.tools.doctor.facts import Facts, Missing, Part, Reads, Runner
 
 
 def ask(facts: Facts, word: str) -> Answer:
@@ -129,7 +130,7 @@ def test_a_groups_cause_may_lie_in_the_copy_of_its_topic() -> None:
 
 
 def test_a_group_that_would_skip_records_is_told_by_the_proof() -> None:
-    proof = Proof("g", ORDERS, "ahead", 3, "ahead by 3")
+    proof = a_proof("ahead", 3)
     answer = ask(facts_of(groups=[a_group(target={REMOTE: 8}, checkpoints={})], proofs=(proof,)), "g")
     assert answer.cause is not None and answer.cause.id == "C01"
 

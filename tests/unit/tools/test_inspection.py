@@ -11,34 +11,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkmirror.model import Checkpoint, OffsetSync, TopicPartition
-from sparkmirror.tools.inspection import (
-    CAUSES,
+from sparkmirror.cli.inspect.durations import parse_duration
+from sparkmirror.diagnose.findings import Severity
+from sparkmirror.diagnose.group_position import CAUSES, Circumstances, Ends, RowFacts, find_cause
+from sparkmirror.diagnose.inspector_rows import (
     COLUMNS,
     HEADER,
-    VERDICTS,
-    Circumstances,
-    Ends,
-    FlowReport,
-    FlowTally,
-    InspectedRow,
-    RowFacts,
-    Severity,
-    StrictLoop,
-    Summary,
     columns,
     csv_line,
-    exit_status,
-    find_cause,
     judge,
     parse_csv_line,
-    parse_duration,
     quoted_line,
     sort_key,
     strict_columns,
-    verdict_of,
-    verdict_of_text,
 )
+from sparkmirror.diagnose.inspector_verdicts import VERDICTS, StrictLoop, verdict_of, verdict_of_text
+from sparkmirror.model import Checkpoint, OffsetSync, TopicPartition
+from sparkmirror.tools.inspection import FlowTally, InspectedFlow, InspectedRow, Summary, exit_status
 from sparkmirror.tools.proof import Proof
 
 NOW_MS = 1_000_000_000
@@ -221,7 +210,7 @@ def test_text_that_java_refuses_is_refused(text: str) -> None:
 
 def inspected(proof: Proof | None = None, *, cause: str | None = None, **more: object) -> InspectedRow:
     row = a_row(**more)
-    finding = find_cause(row, judge(row), proof, around())
+    finding = find_cause(row, proof, around())
     assert cause is None or finding.cause.id == cause
     return InspectedRow(row, judge(row), proof, finding)
 
@@ -290,15 +279,15 @@ def test_status_is_the_contracts(causes: list[str], is_complete: bool, status: i
     tally = FlowTally()
     for cause in causes:
         row = a_row()
-        finding = replace(find_cause(row, judge(row), None, around()), cause=CAUSES[cause], severity=CAUSES[cause].severity)
+        finding = replace(find_cause(row, None, around()), cause=CAUSES[cause], severity=CAUSES[cause].severity)
         tally.take(InspectedRow(row, judge(row), None, finding))
-    assert exit_status([FlowReport("A->B", tally, is_complete=is_complete)]) == status
+    assert exit_status([InspectedFlow("A->B", tally, is_complete=is_complete)]) == status
 
 
 def test_status_of_bare_columns_goes_by_the_verdict() -> None:
     row = a_row(target_offset=None)
-    assert exit_status([FlowReport("A->B", tally_of(InspectedRow(row, judge(row))))]) == 4
-    assert exit_status([FlowReport("A->B", tally_of(InspectedRow(a_row(), judge(a_row()))))]) == 0
+    assert exit_status([InspectedFlow("A->B", tally_of(InspectedRow(row, judge(row))))]) == 4
+    assert exit_status([InspectedFlow("A->B", tally_of(InspectedRow(a_row(), judge(a_row()))))]) == 0
     assert exit_status([]) == 0
 
 
@@ -349,28 +338,28 @@ def test_cause_of_a_row(
     cause: str, facts: dict[str, object], proof: Proof | None, circumstances: dict[str, object]
 ) -> None:
     row = a_row(**facts)
-    assert find_cause(row, judge(row), proof, around(**circumstances)).cause.id == cause
+    assert find_cause(row, proof, around(**circumstances)).cause.id == cause
 
 
 def test_proven_loss_is_an_error_whatever_explains_it() -> None:
     went_back = a_row(source_offset=5, checkpoint=a_checkpoint(9, 9))
-    assert find_cause(went_back, judge(went_back), a_proof("ahead", 4), around()).severity is Severity.ERROR
-    assert find_cause(went_back, judge(went_back), None, around()).severity is Severity.WARNING
+    assert find_cause(went_back, a_proof("ahead", 4), around()).severity is Severity.ERROR
+    assert find_cause(went_back, None, around()).severity is Severity.WARNING
     off = a_row(checkpoint=a_checkpoint(9, 9), **UNSYNCED)
-    assert find_cause(off, judge(off), a_proof("ahead", 4), around(syncs_commits=False)).severity is Severity.ERROR
+    assert find_cause(off, a_proof("ahead", 4), around(syncs_commits=False)).severity is Severity.ERROR
 
 
 def test_more_read_again_than_allowed_is_a_warning() -> None:
     row = a_row()
-    assert find_cause(row, judge(row), a_proof("behind", 6), around(behind_max=5)).severity is Severity.WARNING
-    assert find_cause(row, judge(row), a_proof("behind", 5), around(behind_max=5)).severity is Severity.INFO
+    assert find_cause(row, a_proof("behind", 6), around(behind_max=5)).severity is Severity.WARNING
+    assert find_cause(row, a_proof("behind", 5), around(behind_max=5)).severity is Severity.INFO
 
 
 def test_detail_names_the_numbers_and_how_sure_they_are() -> None:
     row = a_row()
     band = a_proof("behind", 30, records_min=20, is_certain=False, basis="estimate")
-    assert find_cause(row, judge(row), band, around()).detail == "reads 20 to 30 records again: source 10, target 8, likely"
-    one = find_cause(row, judge(row), a_proof("ahead", 1), around())
+    assert find_cause(row, band, around()).detail == "reads 20 to 30 records again: source 10, target 8, likely"
+    one = find_cause(row, a_proof("ahead", 1), around())
     assert one.detail == "skips 1 record: source 10, target 8"
-    rough = find_cause(row, judge(row), a_proof("behind", 9, is_counted=False), around())
+    rough = find_cause(row, a_proof("behind", 9, is_counted=False), around())
     assert rough.detail.startswith("reads about 9 records again")

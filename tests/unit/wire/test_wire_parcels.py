@@ -220,6 +220,7 @@ def test_timestamp_that_the_target_refuses_stops_at_its_record(limit: PackLimits
         assert upstream(result) == [9, 10] and result.next_upstream == 11
         assert result.parcels[-1].next_upstream <= 11
         assert isinstance(result.stopped, TargetRefusedRecords)
+        assert result.stopped.detail == "timestamp"
         assert f"offset 11 has timestamp {NOW + 500}" in str(result.stopped)
         assert "message.timestamp.after.max.ms" in str(result.stopped)
 

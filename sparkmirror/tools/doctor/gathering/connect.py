@@ -13,8 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from sparkmirror.model import TopicPartition
-from sparkmirror.tools.doctor.checks.liveness import COMPARED_KEYS
-from sparkmirror.tools.doctor.facts import Connector, TaskState
+from sparkmirror.tools.doctor.facts import COMPARED_KEYS, Connector, TaskState
 from sparkmirror.wire import Record
 
 __all__ = ["Connectors"]

@@ -78,4 +78,4 @@ def _stop(history: PartitionHistory, time_ms: int | None) -> Stop | None:
     state = history.states.get(newest.attempt) if newest is not None else None
     if state is None or state.state == "copying" or (state.state == "lost" and state.code in MENDED_BY_ITSELF):
         return None
-    return Stop("waiting" if state.state == "waiting" else "stopped", state.code, state.reason, time_ms)
+    return Stop("waiting" if state.state == "waiting" else "stopped", state.code, state.reason, time_ms, state.detail)

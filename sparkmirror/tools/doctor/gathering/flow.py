@@ -11,8 +11,7 @@ from sparkmirror.config import FlowSettings, Settings
 from sparkmirror.config.properties import parse_properties
 from sparkmirror.model import FlowName
 from sparkmirror.state import FlowState, Note, now_ms
-from sparkmirror.tools.doctor.facts import DEFAULT_OF, Connector, Facts, Malformed, Part, Runner
-from sparkmirror.tools.doctor.findings import Open, Subject
+from sparkmirror.tools.doctor.facts import DEFAULT_OF, Connector, Facts, Malformed, Open, Part, Runner, Subject
 from sparkmirror.tools.doctor.gathering.clusters import Wanted, gather_cluster
 from sparkmirror.tools.doctor.gathering.connect import Connectors
 from sparkmirror.tools.doctor.gathering.copies import copies_of

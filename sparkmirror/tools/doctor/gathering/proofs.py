@@ -10,7 +10,6 @@ from sparkmirror.state import FlowState, now_ms
 from sparkmirror.tools.doctor.facts import Facts, GroupFacts, Proof
 from sparkmirror.tools.flow_logs import FlowLogs
 from sparkmirror.tools.proof import Pair, WalkLimits, prove, run_all
-from sparkmirror.tools.proof import Proof as RecordProof
 
 __all__ = ["prove_groups"]
 
@@ -26,7 +25,9 @@ def prove_groups(state: FlowState, facts: Facts) -> tuple[Proof, ...]:
             return ()
         askings = [((pair.source, pair.target), prove(pair)) for _, pair in wanted]
         proofs = run_all(askings, logs.open(WalkLimits(WALK_RECORDS)))
-    return tuple(_told(group, pair, proof) for (group, pair), proof in zip(wanted, proofs, strict=True))
+    return tuple(
+        Proof(group.name, pair.source, proof, now_ms()) for (group, pair), proof in zip(wanted, proofs, strict=True)
+    )
 
 
 def _pairs(logs: FlowLogs, facts: Facts) -> Iterator[tuple[GroupFacts, Pair]]:
@@ -48,14 +49,3 @@ def _pairs(logs: FlowLogs, facts: Facts) -> Iterator[tuple[GroupFacts, Pair]]:
                 bounds=logs.upstream_map(partition, copy.remote).bounds,
                 is_compacted=facts.source.compacts(partition.topic) or facts.target.compacts(copy.remote.topic),
             )
-
-
-def _told(group: GroupFacts, pair: Pair, proof: RecordProof) -> Proof:
-    # Past the end is told by C07, with the ends; a position that moves is a group at work.
-    verdict = {"exact": "exact", "behind": "behind", "ahead": "ahead", "unproven": "unproven"}.get(proof.result, "moving")
-    words = f"source position {pair.upstream}, target position {pair.downstream}: {proof.result}"
-    words += f" by {proof.records}" if proof.records is not None else ""
-    words += f" ({proof.reason})" if proof.reason else ""
-    if proof.result == "ahead" and not proof.is_certain:
-        verdict, words = "unproven", f"{words}, but so many records are alike that it is not certain"
-    return Proof(group.name, pair.source, verdict, proof.records, words, now_ms())

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 
 from sparkmirror.clusters import ClusterClient, read_range
 from sparkmirror.errors import ClusterError
+from sparkmirror.groups.proof.proving import Asking, same_record
+from sparkmirror.groups.proof.values import Ask, Seen, WalkLimits
 from sparkmirror.model import TopicPartition
 from sparkmirror.state import FlowState
-from sparkmirror.tools.doctor.checks.tasks import failed_tasks, refused_by
-from sparkmirror.tools.doctor.facts import Copy, Facts, LargeRecord, Pair, Reads, Tail
+from sparkmirror.tools.doctor.facts import Copy, Facts, LargeRecord, Pair, Reads, Tail, failed_tasks, refused_by
 from sparkmirror.tools.flow_logs import FlowLogs
-from sparkmirror.tools.proof.proving import Asking, same_record
 from sparkmirror.tools.proof.running import run_all
-from sparkmirror.tools.proof.values import Ask, Seen, WalkLimits
 from sparkmirror.wire import Record, read_records
 
 __all__ = ["ReadLimits", "read_records_of"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkmirror.tools.doctor.facts import ERROR, INFORMATION, PROVEN, WARNING, Facts, InternalTopic, Part
-from sparkmirror.tools.doctor.findings import Fact, Rule, Severity, Subject, Verdicts
-from sparkmirror.tools.doctor.telling import alter_topic, finding
+from sparkmirror.diagnose.findings import ERROR, INFO, PROVEN, WARNING, Fact, Rule, Severity, Subject, Verdicts
+from sparkmirror.diagnose.wording import alter_topic, command_for, finding
+from sparkmirror.tools.doctor.facts import Facts, InternalTopic, Part
 
 __all__ = ["RULES"]
 
@@ -55,12 +55,12 @@ def _odd_keys(facts: Facts) -> Verdicts:
     for odd in facts.odd_keys:
         is_harmless = odd.kind in ("orphan sync", "orphan checkpoint")
         yield finding(
-            facts, "C23", INFORMATION if is_harmless else WARNING, PROVEN, Subject(odd.topic, None, odd.group),
+            facts, "C23", INFO if is_harmless else WARNING, PROVEN, Subject(odd.topic, None, odd.group),
             cause=_CAUSES[odd.kind],
             message=f"{odd.where.topic}: {odd.words}",
             evidence=(Fact(f"key in partition {odd.where.partition}", odd.key, odd.time_ms),),
             mend=_MENDS[odd.kind],
-            command=facts.command("offsets reset", Subject(odd.topic)) if odd.kind == "orphan "
+            command=command_for(facts, "offsets reset", Subject(odd.topic)) if odd.kind == "orphan "
                                                                                       "position" and odd.topic else "",
         )  # fmt: skip
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeVar
 
-from sparkmirror.tools.proof.values import Ask, Bounds, Pair, Proof, Result, Seen, Side, Stretch
+from sparkmirror.groups.proof.values import Ask, Bounds, Pair, Proof, Result, Seen, Side, Stretch
 
 __all__ = ["Asking", "prove", "same_record"]
 

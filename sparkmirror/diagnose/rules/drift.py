@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sparkmirror.diagnose.findings import INFO, LIKELY, POSSIBLE, PROVEN, WARNING, Fact, Rule, Subject, Verdicts
+from sparkmirror.diagnose.wording import alter_topic, finding, lasting
 from sparkmirror.model import Acl
-from sparkmirror.tools.doctor.facts import INFORMATION, LIKELY, POSSIBLE, PROVEN, WARNING, Facts, Part
-from sparkmirror.tools.doctor.findings import Fact, Rule, Subject, Verdicts
-from sparkmirror.tools.doctor.telling import alter_topic, finding, lasting
+from sparkmirror.tools.doctor.facts import Facts, Part
 from sparkmirror.topology import ConfigRules, acls_for_target, config_changes
 
 __all__ = ["RULES"]
@@ -57,7 +57,7 @@ def _rights(facts: Facts) -> Verdicts:
     for acl in sorted(found - wanted):
         if acl.topic in remotes and acl.pattern == "LITERAL":
             yield finding(
-                facts, "C17", INFORMATION, PROVEN if acl.permission == "DENY" else POSSIBLE, Subject(remotes[acl.topic]),
+                facts, "C17", INFO, PROVEN if acl.permission == "DENY" else POSSIBLE, Subject(remotes[acl.topic]),
                 cause="a right that the source does not have",
                 message=f"only on the target: {acl} (a mirror never takes rights away)",
                 evidence=(Fact("rights of the source", "none like it", facts.source.read_ms),),

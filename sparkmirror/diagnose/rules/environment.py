@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkmirror.tools.doctor.facts import ERROR, PROVEN, WARNING, ClusterFacts, Facts, Part
-from sparkmirror.tools.doctor.findings import Fact, Rule, Severity, Subject, Verdicts
-from sparkmirror.tools.doctor.telling import counted, finding, lasting, moment
+from sparkmirror.diagnose.findings import ERROR, PROVEN, WARNING, Fact, Rule, Severity, Subject, Verdicts
+from sparkmirror.diagnose.wording import counted, finding, lasting, moment
+from sparkmirror.tools.doctor.facts import ClusterFacts, Facts, Part
 
 __all__ = ["RULES", "wanted_rights"]
 
@@ -134,7 +134,7 @@ RULES = (
     Rule(
         "V1", "cluster does not answer", "",
         means="A question could not be asked. What is known is printed, and the status is 2.",
-        decides="Every request that fails is told with the checks that stay open because of it.",
+        decides="Every request that fails is reported with the checks that stay open because of it.",
         needs="a broker that answers", mend="Check bootstrap.servers, the network and the login.",
     ),
     Rule(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from sparkmirror.tools.doctor.checks.selection import selection_rule
-from sparkmirror.tools.doctor.examination import FlowReport
-from sparkmirror.tools.doctor.facts import INFORMATION, PROVEN, Copy, Facts
-from sparkmirror.tools.doctor.findings import Finding, Subject
-from sparkmirror.tools.doctor.telling import counted, finding
+from sparkmirror.diagnose.findings import INFO, PROVEN, Finding, Subject
+from sparkmirror.diagnose.report import FlowReport
+from sparkmirror.diagnose.rules.selection import selection_rule
+from sparkmirror.diagnose.wording import counted, finding
+from sparkmirror.tools.doctor.facts import Copy, Facts
 from sparkmirror.topology import group_filter
 
 __all__ = ["Answer", "Step", "why"]
@@ -46,14 +46,14 @@ _TOPIC_CHAIN: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("can positions be translated?", ("D3", "C05", "C08"), "yes"),
 )
 _GROUP_CHAIN: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    ("are its topics copied?", ("D9", "D12", "D11", "D1", "D2", "D10", "D6", "D7", "D5", "C12", "D4"), "yes"),
+    ("are its topics copied?", ("D9", "D12", "C13", "D11", "D1", "D2", "D10", "D6", "C10", "D7", "D5", "C12", "D4"), "yes"),
     ("does it have checkpoints?", ("C04", "C25", "C05"), "yes"),
-    ("are they of this life of the topics?", ("C08", "C09"), "yes"),
+    ("are they of this incarnation of the topics?", ("C08", "C09"), "yes"),
     ("is it brought forward on the target?", ("C03", "C06", "C07"), "yes"),
     ("is it the same record?", ("C01", "C02", "D3"), "yes"),
 )
 # Information that answers the question, though nothing is wrong.
-_TELLING = ("D3", "D5", "D8", "D9", "D11", "C03", "C04", "C25")
+_ANSWERING = ("D3", "D5", "D8", "D9", "D11", "C03", "C04", "C25")
 
 
 def why(report: FlowReport, word: str) -> Iterator[Answer]:
@@ -94,7 +94,7 @@ def _why_topic(report: FlowReport, topic: str, partition: int | None) -> Answer:
     name = topic if partition is None else f"{topic}-{partition}"
     if not decision.replicated:
         found = next((f for f in report.findings if f.id == "D8" and f.subject.topic == topic), None) or finding(
-            facts, "D8", INFORMATION, PROVEN, Subject(topic),
+            facts, "D8", INFO, PROVEN, Subject(topic),
             cause=f"not copied: {decision.reason}",
             message=f"{topic} is not copied: {decision.reason} ({selection_rule(facts, decision)})",
             mend="if it should be copied, change that key and restart the mirror",
@@ -136,8 +136,8 @@ def _why_group(report: FlowReport, name: str) -> Answer:
     if refusal is not None:
         key = "groups.exclude" if refusal.startswith("excluded") else "groups"
         step = Step("is it selected?", f"no: {refusal}; {facts.places.get(key, key)}", False)
-        told = f"group {name} is not mirrored by {facts.name}: {refusal}"
-        return Answer(facts.name, f"group {name}", (step,), None, (), told, True)
+        conclusion = f"group {name} is not mirrored by {facts.name}: {refusal}"
+        return Answer(facts.name, f"group {name}", (step,), None, (), conclusion, True)
     steps = [Step("is it selected?", "yes", True)]
     group = facts.groups.get(name)
     if group is None or not group.source:
@@ -168,11 +168,11 @@ def _why_group(report: FlowReport, name: str) -> Answer:
 def _nothing(report: FlowReport, word: str) -> Answer:
     facts = report.facts
     is_known = facts.source.view is not None
-    told = (
+    answer = (
         f"no topic and no group called {word} is on {facts.source.alias}" if is_known
         else f"{facts.source.alias} did not answer, so that it is not known whether {word} is there"
     )  # fmt: skip
-    return Answer(facts.name, word, (Step("is it there?", told, False if is_known else None),), None, (), told, is_known)
+    return Answer(facts.name, word, (Step("is it there?", answer, False if is_known else None),), None, (), answer, is_known)
 
 
 # --- walking ---------------------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ def _nothing(report: FlowReport, word: str) -> Answer:
 def _walk(
     report: FlowReport, chain: Collection[tuple[str, tuple[str, ...], str]], concerns: object
 ) -> tuple[tuple[Step, ...], Finding | None, tuple[Finding, ...]]:
-    """Goes from question to question; the first proven cause ends it, what else was found is told beside it.
+    """Goes from question to question; the first proven cause ends it, what else was found is reported beside it.
 
     Information is no cause where something worse was found before it, be that only likely: a copy with a hole has coarse
     offset syncs too, and these are not why.
@@ -193,7 +193,7 @@ def _walk(
     for question, ids, fine in chain:
         found = sorted(
             (f for f in report.findings if f.id in ids and concerns(f) and _counts(f)),
-            key=lambda f: (f.severity.rank, f.certainty.rank, ids.index(f.id)),
+            key=lambda f: (-f.severity, f.certainty.rank, ids.index(f.id)),
         )
         seen += found
         if cause is not None:
@@ -201,7 +201,7 @@ def _walk(
         opens = [o for o in report.opens if o.id in ids]
         certain = next((f for f in found if f.certainty is PROVEN), None)
         if certain is not None:
-            is_worst = certain.severity is not INFORMATION or all(f.severity is INFORMATION for f in seen)
+            is_worst = certain.severity is not INFO or all(f.severity is INFO for f in seen)
             cause = certain if is_worst else None
             steps.append(Step(question, f"no: {certain.cause} ({certain.id})", False))
         elif found:
@@ -211,12 +211,12 @@ def _walk(
         else:
             steps.append(Step(question, fine, True))
     if cause is None and seen:
-        cause = min(seen, key=lambda f: (f.severity.rank, f.certainty.rank))
+        cause = min(seen, key=lambda f: (-f.severity, f.certainty.rank))
     return tuple(steps), cause, tuple(f for f in seen if f is not cause)
 
 
 def _counts(found: Finding) -> bool:
-    return found.severity is not INFORMATION or found.id in _TELLING
+    return found.severity is not INFO or found.id in _ANSWERING
 
 
 def _is_complete(steps: Sequence[Step]) -> bool:

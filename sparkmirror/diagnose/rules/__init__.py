@@ -1,5 +1,5 @@
 """The checks, one file per family. Pure: facts of one flow in, findings out."""
 
-from sparkmirror.tools.doctor.checks.registry import RULES, judge, rule_ids
+from sparkmirror.diagnose.rules.registry import RULES, judge, rule_ids
 
 __all__ = ["RULES", "judge", "rule_ids"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sparkmirror.tools.doctor.facts import INFORMATION, LIKELY, POSSIBLE, WARNING, Copy, Facts, Part
-from sparkmirror.tools.doctor.findings import Fact, Finding, Rule, Subject, Verdicts
-from sparkmirror.tools.doctor.telling import alter_topic, finding, lasting, moment, size_of
+from sparkmirror.diagnose.findings import INFO, LIKELY, POSSIBLE, WARNING, Fact, Finding, Rule, Subject, Verdicts
+from sparkmirror.diagnose.wording import alter_topic, copy_facts, finding, lasting, moment, size_of, subject_of
+from sparkmirror.tools.doctor.facts import Copy, Facts, Part
 from sparkmirror.topology import TopicDecision
 
 __all__ = ["RULES", "refused_timestamps"]
@@ -93,11 +93,11 @@ def refused_timestamps(facts: Facts) -> Verdicts:
 def _outside(facts: Facts, copy: Copy, timestamp: int, name: str, limit_ms: int) -> Finding:
     is_moving = facts.runner.is_running
     return finding(
-        facts, "D10", WARNING if is_moving else INFORMATION, LIKELY, copy.subject,
+        facts, "D10", WARNING if is_moving else INFO, LIKELY, subject_of(copy),
         cause="the target's timestamp limits refuse the next record",
         message=f"the next record of {copy.partition} is of {moment(timestamp)}, outside of the {lasting(limit_ms / 1000)} "
                 f"that {copy.remote.topic} takes ({name})",
-        evidence=copy.facts(Fact("timestamp of the next record", moment(timestamp)), Fact(name, str(limit_ms))),
+        evidence=copy_facts(copy, Fact("timestamp of the next record", moment(timestamp)), Fact(name, str(limit_ms))),
         mend=f"widen {name} of the target topic",
         command=alter_topic(facts.target, copy.remote.topic, f"{name}=9223372036854775807"),
     )  # fmt: skip

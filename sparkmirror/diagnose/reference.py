@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkmirror.tools.doctor.checks import RULES
-from sparkmirror.tools.doctor.findings import Rule
+from sparkmirror.diagnose.findings import Rule
+from sparkmirror.diagnose.rules import RULES
 
 __all__ = ["explain", "render"]
 
@@ -41,7 +41,8 @@ progress. `--baseline FILE` stores topic ids, ends, positions and commits in a f
 this shows that a topic was re-created between two runs, or that a problem lasts longer than the mirror's own intervals.
 
 **Records.** Where offsets alone are not enough, a few records of both clusters are read (no group, nothing is committed):
-C01, C02, C22, C24, D5, D6, D7, and the next record of each partition with lag. `--no-record-reads` disables these reads.
+C01, C02, C06, C09, C22, C24, D5, D6, D7, and the next record of each partition with lag. `--no-record-reads` disables these
+reads.
 
 **Rights.** Describe on topics, groups and clusters, DescribeConfigs on topics, Read on the internal topics, and Read on the
 topics for checks that read records. A missing right makes its check incomplete, never wrong.
@@ -78,7 +79,7 @@ def _lines() -> Iterator[str]:
 def _entry(rule: Rule) -> Iterator[str]:
     yield f"### {rule.id}: {rule.title}{f' ({rule.severities})' if rule.severities else ''}\n"
     yield f"{rule.means}\n"
-    if rule.same_as:
+    if not rule.decides:
         return
     yield f"- *decided by:* {rule.decides}"
     yield f"- *needs:* {rule.needs}"
@@ -88,6 +89,6 @@ def _entry(rule: Rule) -> Iterator[str]:
 def explain(rule: Rule) -> list[str]:
     """The same for one id, for a terminal."""
     lines = [f"{rule.id}  {rule.title}", "", f"  {rule.means}"]
-    if rule.same_as:
+    if not rule.decides:
         return lines
     return [*lines, "", f"  decided by: {rule.decides}", f"  needs:      {rule.needs}", f"  what to do: {rule.mend}"]

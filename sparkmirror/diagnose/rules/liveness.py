@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sparkmirror.config import CONNECTOR_KEYS
-from sparkmirror.tools.doctor.facts import ERROR, INFORMATION, LIKELY, PROVEN, WARNING, Facts, Part
-from sparkmirror.tools.doctor.findings import Fact, Rule, Subject, Verdicts
-from sparkmirror.tools.doctor.telling import ago, finding
+from sparkmirror.diagnose.findings import ERROR, INFO, LIKELY, PROVEN, WARNING, Fact, Rule, Subject, Verdicts
+from sparkmirror.diagnose.wording import ago, finding
+from sparkmirror.tools.doctor.facts import COMPARED_KEYS, Facts, Part
 from sparkmirror.topology import policy_for, select_topics
 
-__all__ = ["COMPARED_KEYS", "RULES"]
+__all__ = ["RULES"]
 
 STALE_S_MIN = 60.0
 STALE_INTERVALS = 10
-# Keys that all connectors of a flow must agree on; none of them is secret.
-COMPARED_KEYS = (
-    "source.cluster.alias", "target.cluster.alias", "replication.policy.class", "replication.policy.separator",
-    "replication.policy.internal.topic.separator.enabled", "offset-syncs.topic.location", "topics", "topics.exclude",
-    "topic.filter.class", "groups", "groups.exclude",
-)  # fmt: skip
 
 
 def _heartbeats(facts: Facts) -> Verdicts:
@@ -33,7 +27,7 @@ def _heartbeats(facts: Facts) -> Verdicts:
     )
     if facts.age_s(beats.source_ms) > limit_s:
         yield finding(
-            facts, "C19", INFORMATION, PROVEN, Subject(),
+            facts, "C19", INFO, PROVEN, Subject(),
             cause="no heartbeats are written",
             message=f"the newest heartbeat on {facts.source.alias} is {ago(facts, beats.source_ms)} old: {beats.writer} "
                     "does not write any, so that they say nothing of this flow",

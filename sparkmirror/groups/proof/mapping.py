@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from sparkmirror.groups import SyncHistory
+from sparkmirror.groups.proof.values import Bounds
 from sparkmirror.ledger import Run
 from sparkmirror.offsets import OffsetMap
-from sparkmirror.tools.proof.values import Bounds
 
 __all__ = ["UpstreamMap"]
 

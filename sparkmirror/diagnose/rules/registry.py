@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from sparkmirror.tools.doctor.checks import (
+from sparkmirror.diagnose.findings import Finding, Open, Rule, Subject
+from sparkmirror.diagnose.flow_positions import JudgedPosition, judged_positions
+from sparkmirror.diagnose.rules import (
     contents,
     drift,
     environment,
@@ -15,18 +17,16 @@ from sparkmirror.tools.doctor.checks import (
     liveness,
     pace,
     positions,
-    proofs,
     selection,
     tasks,
     translation,
 )
 from sparkmirror.tools.doctor.facts import Facts
-from sparkmirror.tools.doctor.findings import Finding, Open, Rule, Subject
 
 __all__ = ["RULES", "judge", "rule_ids"]
 
 _FAMILIES = (
-    selection, tasks, positions, pace, translation, proofs, groups, contents, limits, drift, internal, liveness, environment,
+    selection, tasks, positions, pace, translation, groups, contents, limits, drift, internal, liveness, environment,
 )  # fmt: skip
 
 
@@ -40,7 +40,7 @@ RULES: dict[str, Rule] = {
 
 
 def rule_ids(text: str) -> list[str]:
-    """The ids that a list of words names, with those under which they are told; raises `ValueError` for an unknown one."""
+    """The ids that words name, with those under which they are reported, too; raises `ValueError` for an unknown one."""
     found: list[str] = []
     for word in re.split(r"[,\s]+", text.strip()):
         match = re.fullmatch(r"([CDV])0*(\d+)", word.upper())
@@ -57,8 +57,9 @@ def _same(name: str, match: re.Match[str]) -> bool:
 
 def judge(facts: Facts, wanted: Collection[str] | None = None) -> Iterator[Finding | Open]:
     """Every finding and every question that stays open, of the wanted ids (None: all)."""
+    positions: list[JudgedPosition] | None = None
     for rule in RULES.values():
-        if rule.check is None or (wanted is not None and not _tells(rule) & set(wanted)):
+        if (rule.check is None and rule.report is None) or (wanted is not None and not _reports(rule) & set(wanted)):
             continue
         absent = [part for part in rule.parts if part in facts.missing]
         if absent:
@@ -66,11 +67,13 @@ def judge(facts: Facts, wanted: Collection[str] | None = None) -> Iterator[Findi
                 missing = facts.missing[part]
                 yield Open(rule.id, facts.name, Subject(), f"{part}: {missing.reason}", missing.needs)
             continue
-        for told in rule.check(facts):
-            if wanted is None or told.id in wanted:
-                yield told
+        found = list(rule.check(facts)) if rule.check is not None else []
+        if rule.report is not None:
+            positions = list(judged_positions(facts)) if positions is None else positions
+            found += rule.report(facts, positions)
+        yield from (one for one in found if wanted is None or one.id in wanted)
 
 
-def _tells(rule: Rule) -> set[str]:
-    """The ids under which a check tells: D12's tells C14 too."""
+def _reports(rule: Rule) -> set[str]:
+    """The ids under which a rule reports: D12's reports C14 too."""
     return {rule.id, "C14"} if rule.id == "D12" else {rule.id}

@@ -5,10 +5,21 @@ from __future__ import annotations
 import datetime
 import shlex
 
-from sparkmirror.tools.doctor.facts import ClusterFacts, Facts
-from sparkmirror.tools.doctor.findings import Certainty, Fact, Finding, Severity, Subject
+from sparkmirror.diagnose.findings import Certainty, Fact, Finding, Severity, Subject
+from sparkmirror.tools.doctor.facts import ClusterFacts, Copy, Facts
 
-__all__ = ["ago", "alter_topic", "counted", "finding", "lasting", "moment", "size_of"]
+__all__ = [
+    "ago",
+    "alter_topic",
+    "command_for",
+    "copy_facts",
+    "counted",
+    "finding",
+    "lasting",
+    "moment",
+    "size_of",
+    "subject_of",
+]
 
 
 def finding(
@@ -27,6 +38,31 @@ def finding(
     """A finding about this flow; facts without a time were read with the flow."""
     timed = tuple(f if f.time_ms is not None else Fact(f.name, f.value, facts.now_ms) for f in evidence)
     return Finding(rule, severity, certainty, facts.name, subject, cause, message, timed, mend, command)
+
+
+def subject_of(copy: Copy) -> Subject:
+    """A partition as findings name it."""
+    return Subject(copy.partition.topic, copy.partition.partition)
+
+
+def copy_facts(copy: Copy, *more: Fact) -> tuple[Fact, ...]:
+    """The numbers that most findings about a partition rest on."""
+    found = []
+    if copy.source_ends is not None:
+        found.append(Fact("source log", f"{copy.source_ends[0]} to {copy.source_ends[1]}"))
+    if copy.target_ends is not None:
+        found.append(Fact("target log", f"{copy.target_ends[0]} to {copy.target_ends[1]}"))
+    if copy.next_upstream is not None:
+        whose = "ledger" if copy.basis == "ledger" else "MM2"
+        found.append(Fact(f"next upstream offset by {whose}", str(copy.next_upstream), copy.position_ms))
+    return (*found, *more)
+
+
+def command_for(facts: Facts, verb: str, subject: Subject, more: str = "") -> str:
+    """A command of ours about a topic or one of its partitions, ready for a shell."""
+    place = f" --topic {shlex.quote(subject.topic)}" if subject.topic else ""
+    part = f" --partition {subject.partition}" if subject.partition is not None else ""
+    return f"sparkmirror {verb} {facts.file_words}{place}{part}" + (f" {more}" if more else "")
 
 
 def ago(facts: Facts, time_ms: int) -> str:

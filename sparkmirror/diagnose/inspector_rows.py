@@ -1,20 +1,17 @@
-"""One row: a group at a partition of a flow, as both clusters show it, and the inspector's 21 columns of it. Pure."""
+"""The inspector's 21 columns of a group's position. Pure."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from sparkmirror.model import Checkpoint, OffsetSync, TopicPartition
-from sparkmirror.tools.inspection.verdicts import VERDICTS, Verdict, verdict_of, verdict_of_text
+from sparkmirror.diagnose.group_position import RowFacts
+from sparkmirror.diagnose.inspector_verdicts import VERDICTS, Verdict, verdict_of, verdict_of_text
 
 __all__ = [
     "COLUMNS",
     "HEADER",
-    "Ends",
-    "RowFacts",
     "columns",
     "csv_line",
     "judge",
@@ -36,48 +33,6 @@ MISSING = "-"
 UNKNOWN_STATE = "Unknown"
 # Fields between the group and the message; none of them can hold a comma.
 _INNER, _HEAD = 16, 3
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """The first offset of a partition and the one behind its last."""
-
-    first: int
-    end: int
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether it holds no offset at all."""
-        return self.first == self.end
-
-    def holds(self, offset: int) -> bool:
-        """Whether a position lies between the ends, both included."""
-        return self.first <= offset <= self.end
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowFacts:
-    """What was read of one group at one partition.
-
-    `target` is the partition of the target that is looked up: under the mapped name, or in the strict mode under the
-    source's own. `is_known` is G of the decision tree. `sync` is the newest one of the source partition.
-    """
-
-    flow: str
-    source: TopicPartition
-    target: TopicPartition
-    group: str
-    source_ends: Ends
-    source_state: str
-    source_offset: int
-    target_ends: Ends | None
-    target_state: str
-    target_offset: int | None
-    is_known: bool
-    sync: OffsetSync | None = None
-    checkpoint: Checkpoint | None = None
-    checkpoint_time_ms: int | None = None
-    read_at_ms: int = 0
 
 
 def judge(facts: RowFacts) -> Verdict:

@@ -5,20 +5,22 @@ The position is read before the ends, so that a log that grows meanwhile can nev
 
 from __future__ import annotations
 
-from sparkmirror.errors import SourceOffsetLost, SourceTopicRecreated, SourceTruncated, TargetTopicRecreated
-from sparkmirror.tools.doctor.facts import (
+from itertools import islice
+
+from sparkmirror.diagnose.findings import (
     ERROR,
-    INFORMATION,
+    INFO,
     LIKELY,
     POSSIBLE,
     PROVEN,
-    WARNING,
-    Copy,
-    Facts,
-    Part,
+    Fact,
+    Finding,
+    Rule,
+    Verdicts,
 )
-from sparkmirror.tools.doctor.findings import Fact, Finding, Rule, Subject, Verdicts
-from sparkmirror.tools.doctor.telling import ago, counted, finding, moment
+from sparkmirror.diagnose.wording import ago, command_for, copy_facts, counted, finding, moment, subject_of
+from sparkmirror.errors import SourceOffsetLost, SourceTopicRecreated, SourceTruncated, TargetTopicRecreated
+from sparkmirror.tools.doctor.facts import Copy, Facts, Part
 
 __all__ = ["RULES"]
 
@@ -31,17 +33,15 @@ TOUCHING_MAX = 1  # offsets between position and log start that the marker of a 
 
 def _recreated(facts: Facts) -> Verdicts:
     for copy in facts.copies.values():
-        told = list(_recreated_copy(facts, copy))
-        yield from told[:1]  # the surest comes first
-    yield from _commits_past_end(facts)
+        yield from islice(_recreated_copy(facts, copy), 1)  # the most certain comes first
 
 
 def _recreated_copy(facts: Facts, copy: Copy) -> Verdicts:
     topic, partition = copy.partition.topic, copy.partition
     now = facts.source.topic_id(topic)
     if copy.stop is not None and copy.stop.code in (SourceTopicRecreated.code, SourceTruncated.code):
-        told = copy.stop.sentence.removeprefix(f"{copy.partition}: ")
-        yield _cut(facts, copy, told, Fact("ledger", copy.stop.code, copy.stop.time_ms))
+        why = copy.stop.reason.removeprefix(f"{copy.partition}: ")
+        yield _cut(facts, copy, why, Fact("ledger", copy.stop.code, copy.stop.time_ms))
     if copy.source_topic_id and now and copy.source_topic_id != now:
         fact = Fact("id of the source topic", f"{now}, copied was {copy.source_topic_id}", facts.source.read_ms)
         yield _cut(facts, copy, "the source topic was deleted and created again: its id is another one", fact)
@@ -62,7 +62,7 @@ def _recreated_copy(facts: Facts, copy: Copy) -> Verdicts:
         yield _cut(
             facts, copy,
             f"it was copied to upstream offset {before.upstream} and ends at {ends[1]} now: it was created again or cut, "
-            f"and MirrorMaker 2 has begun anew at {after.upstream} by itself; {MIXED}",
+            f"and MirrorMaker 2 has restarted at {after.upstream} by itself; {MIXED}",
             Fact("offset syncs", f"{before.upstream}, then {after.upstream}", after.time_ms),
         )  # fmt: skip
     pair = facts.reads.pairs.get(partition)
@@ -88,47 +88,32 @@ def _cut(facts: Facts, copy: Copy, why: str, fact: Fact) -> Finding:
         mend, more = "stop MirrorMaker 2, delete or keep the target topic, and reset the position", "--to earliest"
     else:
         # No number: the stored position has moved on since, and says no more where that was.
-        effect = "MirrorMaker 2 goes on at the offset where it was, and what is before that is skipped without a word"
+        effect = "MirrorMaker 2 goes on at the offset where it was, and what is before that is skipped silently"
         mend, more = "stop MirrorMaker 2 and reset the position, so that everything is copied", "--to earliest"
     is_certain = fact.name != "source end" or facts.is_ours
     return finding(
-        facts, "D6", ERROR, PROVEN if is_certain or copy.basis == "mm2" else LIKELY, copy.subject,
+        facts, "D6", ERROR, PROVEN if is_certain or copy.basis == "mm2" else LIKELY, subject_of(copy),
         cause="the source topic is another one than the copied one",
         message=f"{copy.partition}: {why}; {effect}",
-        evidence=copy.facts(fact), mend=mend, command=facts.command("offsets reset", copy.subject, more),
+        evidence=copy_facts(copy, fact), mend=mend, command=command_for(facts, "offsets reset", subject_of(copy), more),
     )  # fmt: skip
-
-
-def _commits_past_end(facts: Facts) -> Verdicts:
-    """A client can commit anything, so this alone is only likely; where the copy itself tells, that is told."""
-    for group in facts.groups.values():
-        for partition, offset in group.source.items():
-            copy = facts.copies.get(partition)
-            if copy is None or copy.source_ends is None or offset <= copy.source_ends[1]:
-                continue
-            yield finding(
-                facts, "D6", WARNING, LIKELY, Subject(partition.topic, partition.partition, group.name),
-                cause="a group's position lies past the end of the source",
-                message=f"group {group.name} has committed {offset} of {partition}, which ends at {copy.source_ends[1]}: "
-                        "the topic was created again or cut, and the group will be reset by its own policy",
-                evidence=copy.facts(Fact(f"commit of {group.name}", str(offset))),
-                mend="reset the group on the source; see what D6 says of the partition itself",
-            )  # fmt: skip
 
 
 def _target_recreated(facts: Facts) -> Verdicts:
     for copy in facts.copies.values():
         now = facts.target.topic_id(copy.remote.topic)
-        is_told = copy.stop is not None and copy.stop.code == TargetTopicRecreated.code
-        if is_told or (copy.target_topic_id and now and copy.target_topic_id != now):
+        is_stopped = copy.stop is not None and copy.stop.code == TargetTopicRecreated.code
+        if is_stopped or (copy.target_topic_id and now and copy.target_topic_id != now):
             yield finding(
-                facts, "D5", ERROR, PROVEN, copy.subject,
+                facts, "D5", ERROR, PROVEN, subject_of(copy),
                 cause="the target topic is another one than the copied one",
                 message=f"{copy.partition}: {copy.remote.topic} was deleted on the target or created again; what was copied "
                         f"before {copy.next_upstream} is gone there",
-                evidence=copy.facts(Fact("id of the target topic", f"{now or 'none'}, copied to {copy.target_topic_id}")),
+                evidence=copy_facts(
+                    copy, Fact("id of the target topic", f"{now or 'none'}, copied to {copy.target_topic_id}")
+                ),
                 mend="copy everything that the source holds to the new topic",
-                command=facts.command("offsets reset", copy.subject),
+                command=command_for(facts, "offsets reset", subject_of(copy)),
             )  # fmt: skip
 
 
@@ -144,21 +129,21 @@ def _resumed(facts: Facts) -> Verdicts:
         absent = first - ends[0]
         is_wanted = facts.flow.consumer.get("auto.offset.reset", "earliest") != "earliest"
         # A target whose log start moved had these records once, as far as anybody can tell.
-        severity, certainty = (INFORMATION, POSSIBLE) if target[0] > 0 or is_wanted else (ERROR, PROVEN)
+        severity, certainty = (INFO, POSSIBLE) if target[0] > 0 or is_wanted else (ERROR, PROVEN)
         why = (
             "auto.offset.reset is not earliest" if is_wanted
             else "retention of the target may explain it" if target[0] > 0
             else "copying was resumed from a stored position, as after the topic was removed and added again"
         )  # fmt: skip
         yield finding(
-            facts, "D5", severity, certainty, copy.subject,
+            facts, "D5", severity, certainty, subject_of(copy),
             cause="the copy does not begin where the source does",
             message=f"{copy.partition}: the first record of {copy.remote} is the source's {first}; the {absent:,} offsets "
                     f"from {ends[0]} to {first - 1} are on the source and not on the target ({why})",
-            evidence=copy.facts(Fact("source offset of the target's first record", str(first))),
+            evidence=copy_facts(copy, Fact("source offset of the target's first record", str(first))),
             mend="reset the partition to copy them; what is on the target already comes again "
                  f"({counted(max(target[1] - target[0], 0), 'record')})",
-            command=facts.command("offsets reset", copy.subject),
+            command=command_for(facts, "offsets reset", subject_of(copy)),
         )  # fmt: skip
 
 
@@ -180,7 +165,7 @@ def _overtaken(facts: Facts) -> Verdicts:
             yield _lost(facts, copy, reached, ends[0], why)
         for gap in copy.gaps:
             yield finding(
-                facts, "D7", INFORMATION, PROVEN, copy.subject,
+                facts, "D7", INFO, PROVEN, subject_of(copy),
                 cause="offsets that were given up on purpose",
                 message=f"{copy.partition}: offsets {gap.upstream} to {gap.until - 1} were never copied, as accepted "
                         f"({gap.reason})",
@@ -189,13 +174,13 @@ def _overtaken(facts: Facts) -> Verdicts:
         hole = facts.reads.lost.get(copy.partition)
         if hole is not None:
             yield finding(
-                facts, "D7", ERROR, LIKELY, copy.subject,
+                facts, "D7", ERROR, LIKELY, subject_of(copy),
                 cause="the copy has a hole",
                 message=f"{copy.partition}: {counted(hole[1] - hole[0], 'offset')} between {hole[0]} and {hole[1]} are not "
                         "on the target, and neither compaction nor transactions explain that",
-                evidence=copy.facts(Fact("offset syncs", f"a gap between {hole[0]} and {hole[1]}")),
+                evidence=copy_facts(copy, Fact("offset syncs", f"a gap between {hole[0]} and {hole[1]}")),
                 mend="longer retention on the source, more tasks; a reset copies what the source still holds",
-                command=facts.command("offsets reset", copy.subject),
+                command=command_for(facts, "offsets reset", subject_of(copy)),
             )  # fmt: skip
 
 
@@ -207,12 +192,12 @@ def _lost(facts: Facts, copy: Copy, reached: int, begins: int, why: str) -> Find
     goes_on = "longer retention, more tasks; MirrorMaker 2 goes on at the log start by itself"
     mend = "accept the gap" if facts.is_ours else goes_on
     return finding(
-        facts, "D7", ERROR, PROVEN if is_sure and not compacts else LIKELY, copy.subject,
+        facts, "D7", ERROR, PROVEN if is_sure and not compacts else LIKELY, subject_of(copy),
         cause="the source deleted records before they were copied",
         message=f"{copy.partition}: {counted(count, 'offset')} ({reached} to {begins - 1}) expired before they were copied: "
                 f"{why}",
-        evidence=copy.facts(), mend=mend,
-        command=facts.command("offsets skip", copy.subject) if facts.is_ours else "",
+        evidence=copy_facts(copy), mend=mend,
+        command=command_for(facts, "offsets skip", subject_of(copy)) if facts.is_ours else "",
     )  # fmt: skip
 
 
@@ -228,19 +213,17 @@ RULES = (
         check=_resumed, parts=(Part.POSITIONS, Part.SOURCE_ENDS, Part.TARGET_ENDS),
     ),
     Rule(
-        "D6", "source topic created again or cut", "E W",
+        "D6", "source topic created again or cut", "E",
         means="The name is the same, the records are not. Shorter than the position: MirrorMaker 2 starts at the beginning "
               "by itself and mixes old and new. Longer: it goes on at its position, and what is before that is skipped "
-              "without a word.",
+              "silently.",
         decides="Proven by: another topic id than in the ledger or in an earlier look; a position past the source's end; "
-                "the record of the newest offset sync differs on the two sides. A group's commit past the end alone is a "
-                "likely warning, since clients can commit anything.",
+                "the record of the newest offset sync differs on the two sides. A group's commit past the end alone is C10.",
         needs="Describe on both topics, Read on positions, offset syncs or the ledger; for a topic that is longer again, "
               "Read on both topics",
         mend="Stop the flow, then `offsets reset`, with the target topic deleted or kept.",
         check=_recreated, parts=(Part.SOURCE_ENDS,),
     ),
-    Rule("C10", "source topic created again", "E", means="Told as D6.", decides="", needs="", mend="", same_as="D6"),
     Rule(
         "D7", "retention was faster than the copy", "E I",
         means="Records were deleted on the source before they were copied: they are lost for the target.",
@@ -251,5 +234,5 @@ RULES = (
         mend="`offsets skip` accepts the gap (sparkmirror). Longer retention and more tasks keep it from happening again.",
         check=_overtaken, parts=(Part.POSITIONS, Part.SOURCE_ENDS),
     ),
-    Rule("C11", "copy lost records", "E", means="Told as D7.", decides="", needs="", mend="", same_as="D7"),
+    Rule("C11", "copy lost records", "E", means="Reported as D7.", decides="", needs="", mend="", same_as="D7"),
 )  # fmt: skip

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import shlex
 
-from sparkmirror.tools.doctor.facts import (
-    ERROR,
-    INFORMATION,
-    LIKELY,
-    POSSIBLE,
-    PROVEN,
-    WARNING,
-    Facts,
-    Part,
-)
-from sparkmirror.tools.doctor.findings import Fact, Rule, Subject, Verdicts
-from sparkmirror.tools.doctor.telling import counted, finding, lasting
+from sparkmirror.diagnose.findings import ERROR, INFO, LIKELY, POSSIBLE, PROVEN, WARNING, Fact, Rule, Subject, Verdicts
+from sparkmirror.diagnose.wording import counted, finding, lasting
+from sparkmirror.tools.doctor.facts import Facts, Part
 from sparkmirror.topology import TopicDecision
 
 __all__ = ["RULES", "selection_rule"]
@@ -43,7 +34,7 @@ def _not_selected(facts: Facts) -> Verdicts:
         if decision.replicated or decision.reason in MIRROR_OWN:
             continue
         yield finding(
-            facts, "D8", INFORMATION, PROVEN, Subject(decision.topic),
+            facts, "D8", INFO, PROVEN, Subject(decision.topic),
             cause=f"not copied: {decision.reason}",
             message=f"{decision.topic} is not copied: {decision.reason} ({selection_rule(facts, decision)})",
             evidence=(Fact("decided by", selection_rule(facts, decision)),),
@@ -95,12 +86,12 @@ def _absent(facts: Facts, decision: TopicDecision) -> Verdicts:
         return
     is_running = facts.runner.is_running
     yield finding(
-        facts, "D9", INFORMATION, PROVEN if is_running else POSSIBLE, subject,
+        facts, "D9", INFO, PROVEN if is_running else POSSIBLE, subject,
         cause="not found yet" if is_running else "nobody runs the flow",
         message=f"{where}: new topics are looked for every {lasting(wait)}; it will be picked up within that time"
                 + ("" if is_running else " once the flow runs"),
         evidence=(*evidence, Fact("refresh.topics.interval.seconds", str(wait))),
-        mend="wait, then look again: with --baseline FILE this tells whether the time is over",
+        mend="wait, then look again: with --baseline FILE this says whether the time is over",
     )  # fmt: skip
 
 
@@ -131,7 +122,7 @@ def _too_few(facts: Facts, decision: TopicDecision, wanted: int, found: int) -> 
     wait = facts.refresh_topics_s
     is_refreshed = facts.flow.refresh_topics_enabled and wait >= 0
     is_new = not was_copied and is_refreshed and facts.runner.is_running and facts.past_before(wait + SLACK_S) is None
-    told = f"{decision.topic} has {counted(wanted, 'partition')} on the source, {decision.remote} has {found} on the target"
+    here = f"{decision.topic} has {counted(wanted, 'partition')} on the source, {decision.remote} has {found} on the target"
     hang = (
         "partitions that are not on the target are not copied" if facts.is_ours else
         "MirrorMaker 2's task hangs without an error as soon as it gets a record for a missing one"
@@ -140,7 +131,7 @@ def _too_few(facts: Facts, decision: TopicDecision, wanted: int, found: int) -> 
     yield finding(
         facts, "D12", WARNING if is_new else ERROR, LIKELY if is_new else PROVEN, Subject(decision.topic),
         cause="the target has fewer partitions",
-        message=f"{told}: {hang}" + (f"; extended within {lasting(wait)} if the mirror may do that" if is_new else ""),
+        message=f"{here}: {hang}" + (f"; extended within {lasting(wait)} if the mirror may do that" if is_new else ""),
         evidence=(
             Fact("partitions", f"{wanted} and {found}", facts.target.read_ms),
             *((Fact("copied before", f"partitions {', '.join(map(str, was_copied))}"),) if was_copied else ()),
@@ -181,10 +172,6 @@ RULES = (
         needs="Describe on the topics of both clusters",
         mend="Add the partitions on the target. MirrorMaker 2 then goes on by itself.",
         check=_partition_counts, parts=(Part.SOURCE, Part.TARGET),
-    ),
-    Rule(
-        "C13", "missing target topic or partition", "E", same_as="D9, D12",
-        means="Told as D9 (topic) or D12 (partitions).", decides="", needs="", mend="",
     ),
     Rule(
         "C14", "target has more partitions", "W",

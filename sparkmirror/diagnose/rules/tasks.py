@@ -6,58 +6,44 @@ needed. For sparkmirror the ledger holds code and reason of each partition that 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
-from sparkmirror.errors import RecordTooLarge, TargetRefusedRecords
-from sparkmirror.tools.doctor.checks.limits import refused_timestamps
-from sparkmirror.tools.doctor.facts import (
+from sparkmirror.diagnose.findings import (
     ERROR,
-    INFORMATION,
+    INFO,
     LIKELY,
     PROVEN,
     WARNING,
+    Fact,
+    Finding,
+    Rule,
+    Severity,
+    Subject,
+    Verdicts,
+)
+from sparkmirror.diagnose.rules.limits import refused_timestamps
+from sparkmirror.diagnose.wording import ago, alter_topic, command_for, copy_facts, counted, finding, size_of, subject_of
+from sparkmirror.errors import RecordTooLarge, TargetRefusedTimestamp
+from sparkmirror.tools.doctor.facts import (
+    TOO_LARGE_FOR_PRODUCER,
     Connector,
     Copy,
     Facts,
     LargeRecord,
     Part,
+    Stop,
     TaskState,
+    failed_tasks,
+    refused_by,
 )
-from sparkmirror.tools.doctor.findings import Fact, Finding, Rule, Severity, Subject, Verdicts
-from sparkmirror.tools.doctor.telling import ago, alter_topic, counted, finding, size_of
 
-__all__ = ["RULES", "TOO_LARGE_FOR_PRODUCER", "TOO_LARGE_FOR_TARGET", "failed_tasks", "refused_by"]
+__all__ = ["RULES"]
 
-TOO_LARGE_FOR_TARGET = "larger than the max message size the server will accept"
-TOO_LARGE_FOR_PRODUCER = re.compile(
-    r"message is (\d+) bytes when serialized which is larger than (\d+), which is the value of the max\.request\.size"
-)
-# Each holds a sign that no topic's name has, so that a topic called "timestamp" is no reason.
-BAD_TIMESTAMP = re.compile(r"errors\.InvalidTimestampException|due to invalid timestamp|Timestamp \S+ .*is out of range")
-STOPPED_BY_TIMESTAMP = re.compile(r"INVALID_TIMESTAMP \(32\)| has timestamp -?\d+, the target accepts none ")
 RUNNING = ("RUNNING", "RESTARTING")
 # What stops a partition of sparkmirror until somebody decides; these have a check of their own in positions.py.
-TOLD_ELSEWHERE = (
+REPORTED_ELSEWHERE = (
     "SOURCE_OFFSET_LOST", "SOURCE_TOPIC_RECREATED", "SOURCE_TRUNCATED", "TARGET_TOPIC_RECREATED", "TARGET_HAS_STRANGER",
 )  # fmt: skip
-
-
-def failed_tasks(facts: Facts) -> Iterator[tuple[Connector, int, TaskState]]:
-    """Tasks of the source connector that failed, with the number of each."""
-    for connector in facts.connectors.values():
-        for number, task in sorted(connector.tasks.items()):
-            if task.state == "FAILED":
-                yield connector, number, task
-
-
-def refused_by(task: TaskState) -> str:
-    """Which diagnosis a trace is: D1, D2, D10, or D11 for any other."""
-    if TOO_LARGE_FOR_PRODUCER.search(task.trace):
-        return "D2"
-    if TOO_LARGE_FOR_TARGET in task.trace or "RecordTooLargeException" in task.trace:
-        return "D1"
-    return "D10" if BAD_TIMESTAMP.search(task.trace) else "D11"
 
 
 # --- MirrorMaker 2 ---------------------------------------------------------------------------------------------
@@ -110,12 +96,12 @@ def _remedy(
         return _timestamp_remedy(facts, remote, record)
     limit = facts.target.number(remote, "max.message.bytes") if remote else None
     size = record.size if record is not None else None
-    told = f"has {size_of(size)}" if size is not None else "is larger than the target allows"
-    told += f", the target topic takes {size_of(limit)} (max.message.bytes)" if limit is not None else ""
+    words = f"has {size_of(size)}" if size is not None else "is larger than the target allows"
+    words += f", the target topic takes {size_of(limit)} (max.message.bytes)" if limit is not None else ""
     raised = max(size or 0, facts.source.number(copy.partition.topic, "max.message.bytes") or 0) if copy is not None else 0
     return (
         "the target's brokers refuse a large record",
-        told,
+        words,
         f"raise max.message.bytes of {remote or 'the target topic'}" + (f" to {raised} or more" if raised else ""),
         alter_topic(facts.target, remote, f"max.message.bytes={raised}") if remote and raised else "",
     )
@@ -127,13 +113,13 @@ def _timestamp_remedy(facts: Facts, remote: str, record: LargeRecord | None) -> 
         for name in ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms", "message.timestamp.type")
         if remote and (value := facts.target.setting(remote, name)) is not None
     ]
-    told = "has a timestamp that the target does not take"
+    words = "has a timestamp that the target does not take"
     if record is not None:
         is_old = record.timestamp <= facts.now_ms
-        told += f": it is {ago(facts, record.timestamp)} old" if is_old else ": it is in the future"
+        words += f": it is {ago(facts, record.timestamp)} old" if is_old else ": it is in the future"
     return (
         "the target's timestamp limits refuse records",
-        told + (f" ({', '.join(limits)})" if limits else ""),
+        words + (f" ({', '.join(limits)})" if limits else ""),
         f"widen message.timestamp.before.max.ms or message.timestamp.after.max.ms of {remote or 'the target topic'}",
         alter_topic(facts.target, remote, "message.timestamp.before.max.ms=9223372036854775807") if remote else "",
     )
@@ -150,31 +136,32 @@ def _named(copies: list[Copy]) -> str:
 def _ours(facts: Facts, wanted: str) -> Iterator[Finding]:
     for copy in facts.copies.values():
         stop = copy.stop
-        if stop is None or _stop_id(stop.code, stop.reason) != wanted:
+        if stop is None or _stop_id(stop) != wanted:
             continue
         is_waiting = stop.state == "waiting"
         record = facts.reads.large.get(copy.partition)
         cause, mend, command = _own_remedy(facts, wanted, copy, record)
         since = "" if stop.time_ms is None else f" {ago(facts, stop.time_ms)} ago"
         yield finding(
-            facts, wanted, WARNING if is_waiting else ERROR, PROVEN, copy.subject,
+            facts, wanted, WARNING if is_waiting else ERROR, PROVEN, subject_of(copy),
             cause="a partition waits" if is_waiting else cause,
-            message=f"{copy.partition} {'waits' if is_waiting else f'stopped{since}'}: {stop.code}: {stop.sentence}",
-            evidence=copy.facts(Fact("ledger", f"{stop.code}: {stop.reason}", stop.time_ms)), mend=mend, command=command,
+            message=f"{copy.partition} {'waits' if is_waiting else f'stopped{since}'}: {stop.code}: {stop.reason}",
+            evidence=copy_facts(copy, Fact("ledger", f"{stop.code}: {stop.reason}", stop.time_ms)),
+            mend=mend, command=command,
         )  # fmt: skip
 
 
-def _stop_id(code: str, reason: str) -> str:
-    if code == RecordTooLarge.code:
+def _stop_id(stop: Stop) -> str:
+    if stop.code == RecordTooLarge.code:
         return "D1"
-    if code == TargetRefusedRecords.code and STOPPED_BY_TIMESTAMP.search(reason):
+    if stop.code == TargetRefusedTimestamp.code and stop.detail == TargetRefusedTimestamp.detail:
         return "D10"
-    return "" if code in TOLD_ELSEWHERE else "D11"
+    return "" if stop.code in REPORTED_ELSEWHERE else "D11"
 
 
 def _own_remedy(facts: Facts, wanted: str, copy: Copy, record: LargeRecord | None) -> tuple[str, str, str]:
     remote = copy.remote.topic
-    skip = facts.command("offsets skip", copy.subject)
+    skip = command_for(facts, "offsets skip", subject_of(copy))
     if wanted == "D1":
         size = max(record.size if record else 0, facts.source.number(copy.partition.topic, "max.message.bytes") or 0)
         command = alter_topic(facts.target, remote, f"max.message.bytes={size}") if size else ""
@@ -255,7 +242,7 @@ def _runner(facts: Facts) -> Verdicts:
     start = f"sparkmirror run {facts.file_words.split(' --flow')[0]}" if facts.is_ours or not runner.program else ""
     name = {"sparkmirror": "sparkmirror", "mm2": "MirrorMaker 2"}.get(runner.program, "nobody")
     severity, certainty, cause = {
-        "released": (WARNING if lag else INFORMATION, PROVEN, f"{name} was stopped in order"),
+        "released": (WARNING if lag else INFO, PROVEN, f"{name} was stopped in order"),
         "dead": (ERROR, PROVEN, f"{name} ended without a word"),
         "silent": (ERROR, LIKELY, f"{name} shows no sign of life"),
         "never": (WARNING, PROVEN, "nobody has run this flow yet"),

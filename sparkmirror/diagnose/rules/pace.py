@@ -6,12 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from sparkmirror.diagnose.findings import INFO, LIKELY, PROVEN, WARNING, Fact, Rule, Subject, Verdicts
+from sparkmirror.diagnose.wording import copy_facts, counted, finding, lasting, subject_of
 from sparkmirror.model import TopicPartition
-from sparkmirror.tools.doctor.checks.tasks import failed_tasks
-from sparkmirror.tools.doctor.facts import INFORMATION, LIKELY, PROVEN, WARNING, Copy, Facts, Part
-from sparkmirror.tools.doctor.findings import Fact, Rule, Subject, Verdicts
-from sparkmirror.tools.doctor.samples import Sample
-from sparkmirror.tools.doctor.telling import counted, finding, lasting
+from sparkmirror.tools.doctor.facts import Copy, Facts, Part, Sample, failed_tasks
 
 __all__ = ["RULES", "Pace", "paces"]
 
@@ -61,9 +59,9 @@ def _lag(facts: Facts) -> Verdicts:
     if known and copied > arrived:
         trend = f"shrinking, done in about {lasting(total / (copied - arrived))}"
     elif known:
-        trend = "growing" if arrived > copied else "standing still"
+        trend = "growing" if arrived > copied else "not moving"
     yield finding(
-        facts, "C12", INFORMATION, PROVEN, Subject(),
+        facts, "C12", INFO, PROVEN, Subject(),
         cause="records that are not copied yet",
         message=f"{counted(total, 'record')} behind in {counted(len(behind), 'partition')}{_oldest(facts, behind)}; {trend}",
         evidence=_rates(arrived, copied, before),
@@ -83,7 +81,7 @@ def _oldest(facts: Facts, behind: Sequence[Copy]) -> str:
 
 
 def _is_explained(facts: Facts, copy: Copy) -> bool:
-    """Whether another check tells why the partition does not move."""
+    """Whether another check says why the partition does not move."""
     if copy.stop is not None or not facts.runner.is_running:
         return True
     held = {p for connector, number, _ in failed_tasks(facts) for p in connector.assigned.get(number, ())}
@@ -97,11 +95,11 @@ def _stalled(facts: Facts, known: Sequence[Pace]) -> Verdicts:
             continue
         if facts.age_s(record.timestamp) > max(STALLED_S, STORED_INTERVALS * facts.flow.offset_flush_interval_ms / 1000):
             yield finding(
-                facts, "C12", WARNING, LIKELY, copy.subject,
+                facts, "C12", WARNING, LIKELY, subject_of(copy),
                 cause="a partition that does not move",
                 message=f"{copy.partition}: {counted(pace.lag, 'record')} wait, the first since "
                         f"{lasting(facts.age_s(record.timestamp))}, and nothing was copied between two looks",
-                evidence=copy.facts(Fact("time of the next record", "", record.timestamp)),
+                evidence=copy_facts(copy, Fact("time of the next record", "", record.timestamp)),
                 mend="look at the mirror's log for this partition; D11 and D12 say what else was found",
             )  # fmt: skip
 
@@ -145,7 +143,7 @@ def _tasks(facts: Facts) -> int:
 
 
 def _shares(facts: Facts, growing: Sequence[Pace]) -> str:
-    """Which tasks they belong to, if MirrorMaker 2 tells."""
+    """Which tasks they belong to, if MirrorMaker 2 says so."""
     owners: dict[TopicPartition, int] = {
         partition: number
         for connector in facts.connectors.values()
@@ -154,8 +152,8 @@ def _shares(facts: Facts, growing: Sequence[Pace]) -> str:
         for partition in partitions
     }
     counts = Counter(owners[pace.copy.partition] for pace in growing if pace.copy.partition in owners)
-    told = [f"task {number}: {count}" for number, count in sorted(counts.items())]
-    return f" ({', '.join(told[:8])})" if len(told) > 1 or (told and len(owners) > len(growing)) else ""
+    named = [f"task {number}: {count}" for number, count in sorted(counts.items())]
+    return f" ({', '.join(named[:8])})" if len(named) > 1 or (named and len(owners) > len(growing)) else ""
 
 
 RULES = (
@@ -165,7 +163,7 @@ RULES = (
         decides="Source end minus position; for MirrorMaker 2, whose positions are a minute old, what lies on the target "
                 "behind the newest sync counts as copied. Two looks give the trend. Warning: a partition whose next record "
                 "waits for more than a minute (and three of the intervals at which positions are stored) and of which "
-                "nothing was copied between two looks, without another finding that tells why.",
+                "nothing was copied between two looks, without another finding that says why.",
         needs="Describe on the topics, Read on positions or the ledger; for the age, Read on the source topics",
         mend="None while it shrinks.",
         check=_lag, parts=(Part.POSITIONS, Part.SOURCE_ENDS, Part.TARGET_ENDS),

@@ -19,6 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from sparkmirror.tools.doctor.facts import ALIVE_STATES
+
 __all__ = [
     "ACTIVE_STATES",
     "VERDICTS",
@@ -31,7 +33,7 @@ __all__ = [
 Blocking = Literal["", "SOURCE PARTITION", "SOURCE GROUP", "REPLICATION"]
 
 # What the program calls a group with members; others are left out unless inactive groups are asked for.
-ACTIVE_STATES = frozenset({"Stable", "Assigning", "Reconciling", "PreparingRebalance", "CompletingRebalance"})
+ACTIVE_STATES = frozenset(ALIVE_STATES)
 
 _EMPTY = "Intentionally not synced because source partition is empty."
 _OLD = "Intentionally not synced because source group is too old."

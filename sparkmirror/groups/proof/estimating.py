@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 from sparkmirror.groups import Basis, Translation
-from sparkmirror.tools.proof.values import Proof, Result
+from sparkmirror.groups.proof.values import Proof, Result
 
 __all__ = ["by_ledger", "by_position"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from sparkmirror.diagnose.findings import LIKELY, PROVEN, WARNING, Fact, Rule, Verdicts
+from sparkmirror.diagnose.wording import command_for, copy_facts, counted, finding, subject_of
 from sparkmirror.errors import TargetHasStranger
-from sparkmirror.tools.doctor.facts import LIKELY, PROVEN, WARNING, Facts, Part
-from sparkmirror.tools.doctor.findings import Fact, Rule, Verdicts
-from sparkmirror.tools.doctor.telling import counted, finding
+from sparkmirror.tools.doctor.facts import Facts, Part
 
 __all__ = ["RULES"]
 
@@ -15,11 +15,11 @@ def _twice(facts: Facts) -> Verdicts:
         tail = facts.reads.tails.get(copy.partition)
         if tail is not None and tail.repeated:
             yield finding(
-                facts, "C22", WARNING, PROVEN, copy.subject,
+                facts, "C22", WARNING, PROVEN, subject_of(copy),
                 cause="records that lie twice on the target",
                 message=f"{copy.remote}: {counted(tail.repeated, 'record')} from offset {tail.first} on lie there twice, as "
                         "after a mirror was killed or a position was reset",
-                evidence=copy.facts(Fact("records read", f"{tail.repeated} that the source holds once")),
+                evidence=copy_facts(copy, Fact("records read", f"{tail.repeated} that the source holds once")),
                 mend="nothing to mend on the target; sparkmirror and MirrorMaker 2 with exactly-once support do not double",
             )  # fmt: skip
         elif copy.rewind is not None and not facts.is_ours:
@@ -28,12 +28,12 @@ def _twice(facts: Facts) -> Verdicts:
             if ends is None or before.upstream >= ends[1]:
                 continue  # D6
             yield finding(
-                facts, "C22", WARNING, LIKELY, copy.subject,
+                facts, "C22", WARNING, LIKELY, subject_of(copy),
                 cause="the copy went back",
                 message=f"{copy.remote}: the copy went back from upstream offset {before.upstream} to {after.upstream}: "
                         f"about {counted(before.upstream - after.upstream + 1, 'record')} from downstream offset "
                         f"{after.downstream} on lie there twice",
-                evidence=copy.facts(Fact("offset syncs", f"{before.upstream}, then {after.upstream}", after.time_ms)),
+                evidence=copy_facts(copy, Fact("offset syncs", f"{before.upstream}, then {after.upstream}", after.time_ms)),
                 mend="nothing to mend on the target; stop MirrorMaker 2 in order instead of killing it",
             )  # fmt: skip
 
@@ -41,21 +41,21 @@ def _twice(facts: Facts) -> Verdicts:
 def _foreign(facts: Facts) -> Verdicts:
     for copy in facts.copies.values():
         tail, stop = facts.reads.tails.get(copy.partition), copy.stop
-        is_told = stop is not None and stop.code == TargetHasStranger.code
-        if not is_told and (tail is None or not tail.foreign):
+        is_stopped = stop is not None and stop.code == TargetHasStranger.code
+        if not is_stopped and (tail is None or not tail.foreign):
             continue
-        what = stop.sentence.removeprefix(f"{copy.partition}: ") if is_told and stop is not None else (
+        what = stop.reason.removeprefix(f"{copy.partition}: ") if is_stopped and stop is not None else (
             f"{counted(tail.foreign, 'record')} from offset {tail.first} on are not on the "
             "source" if tail is not None else ""
         )  # fmt: skip
         yield finding(
-            facts, "C24", WARNING, PROVEN, copy.subject,
+            facts, "C24", WARNING, PROVEN, subject_of(copy),
             cause="somebody else writes to the mirrored topic",
             message=f"{copy.remote}: {what}",
-            evidence=copy.facts(),
+            evidence=copy_facts(copy),
             mend="find and stop the other writer (take its WRITE right away)"
                  + (", then go on behind what it wrote" if facts.is_ours else ""),
-            command=facts.command("offsets skip", copy.subject) if facts.is_ours else "",
+            command=command_for(facts, "offsets skip", subject_of(copy)) if facts.is_ours else "",
         )  # fmt: skip
 
 

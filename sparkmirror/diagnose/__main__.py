@@ -1,10 +1,10 @@
-"""python -m sparkmirror.tools.doctor: prints the page of all ids."""
+"""python -m sparkmirror.diagnose: prints the page of all ids."""
 
 from __future__ import annotations
 
 import sys
 
-from sparkmirror.tools.doctor.reference import render
+from sparkmirror.diagnose.reference import render
 
 if __name__ == "__main__":
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]  # a terminal's stream is a TextIOWrapper

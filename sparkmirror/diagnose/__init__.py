@@ -1,0 +1,37 @@
+"""The judge: pure rules over a flow's state. What is wrong, how bad and how certain it is, and what to do."""
+
+from sparkmirror.diagnose.findings import Certainty, Fact, Finding, Open, Rule, Severity, Subject
+from sparkmirror.diagnose.flow_positions import JudgedPosition, judged_positions
+from sparkmirror.diagnose.group_position import CAUSES, Cause, Circumstances, Ends, PositionFinding, RowFacts, find_cause
+from sparkmirror.diagnose.reference import explain
+from sparkmirror.diagnose.report import FlowReport, Report
+from sparkmirror.diagnose.rules import RULES, judge, rule_ids
+from sparkmirror.diagnose.why import Answer, Step, why
+
+__all__ = [
+    "CAUSES",
+    "RULES",
+    "Answer",
+    "Cause",
+    "Certainty",
+    "Circumstances",
+    "Ends",
+    "Fact",
+    "Finding",
+    "FlowReport",
+    "JudgedPosition",
+    "Open",
+    "PositionFinding",
+    "Report",
+    "RowFacts",
+    "Rule",
+    "Severity",
+    "Step",
+    "Subject",
+    "explain",
+    "find_cause",
+    "judge",
+    "judged_positions",
+    "rule_ids",
+    "why",
+]

@@ -1,0 +1,31 @@
+"""Exit statuses of every verb, in one table. Errors of the program bring their own (errors.py).
+
+| status | inspect, doctor, why, translate | plan                    | run, run --once                     | offsets      |
+|--------|---------------------------------|-------------------------|-------------------------------------|--------------|
+| 0      | nothing is wrong                | every cluster was read  | ended in order                      | done         |
+| 1      | wrong options or configuration  |                         |                                     |              |
+| 2      | a question stayed open          | a cluster was not read  | wrong options, or the error's own   | the error's  |
+| 3      | warnings                        |                         |                                     |              |
+| 4      | errors                          |                         | --once: a partition or topic stopped |              |
+| 130    |                                 |                         | --once: interrupted before the end  |              |
+"""
+
+from __future__ import annotations
+
+from sparkmirror.diagnose.findings import Severity
+
+__all__ = ["ERRORS", "FINE", "INCOMPLETE", "INTERRUPTED", "STOPPED", "UNREACHABLE", "USAGE", "WARNINGS", "status_of"]
+
+FINE, USAGE, INCOMPLETE, WARNINGS, ERRORS = 0, 1, 2, 3, 4
+UNREACHABLE = 2  # of plan
+STOPPED = 4  # of run --once
+INTERRUPTED = 130  # of run: 128 and the number of SIGINT, as shells say it
+
+
+def status_of(worst: Severity, *, is_complete: bool) -> int:
+    """Errors win over an open question, an open question over warnings: what is not known may be worse than a warning."""
+    if worst is Severity.ERROR:
+        return ERRORS
+    if not is_complete:
+        return INCOMPLETE
+    return WARNINGS if worst is Severity.WARNING else FINE

@@ -1,0 +1,367 @@
+"""One judge of a group's position: why a group stands where it stands on the target. Pure.
+
+`inspect` prints the cause for each row; `doctor` and `why` make their findings about groups from the same values. The first
+rule that holds is the cause. A target position that is nobody's to sync (the group is read there, the topic came from there)
+is not judged. What a position itself proves (past an end, records that would be skipped) comes before what explains a
+missing commit by design, and that before "nothing explains it".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sparkmirror.diagnose.findings import ERROR, INFO, LIKELY, POSSIBLE, PROVEN, WARNING, Certainty, Severity
+from sparkmirror.groups.proof import Proof
+from sparkmirror.model import Checkpoint, OffsetSync, TopicPartition
+from sparkmirror.tools.doctor.facts import ALIVE_STATES
+
+__all__ = ["CAUSES", "OWN_POSITIONS", "Cause", "Circumstances", "Ends", "PositionFinding", "RowFacts", "find_cause"]
+
+# Positions that belong to readers on the target: no failover changes them.
+OWN_POSITIONS = ("active", "came-from-target")
+SETTLED_S_MIN = 10.0  # a commit may follow its checkpoint so late even where the intervals are short
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The first offset of a partition and the one behind its last."""
+
+    first: int
+    end: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it holds no offset at all."""
+        return self.first == self.end
+
+    def holds(self, offset: int) -> bool:
+        """Whether a position lies between the ends, both included."""
+        return self.first <= offset <= self.end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowFacts:
+    """What was read of one group at one partition.
+
+    `target` is the partition of the target that is looked up: under the mapped name, or in the strict mode under the
+    source's own. `is_known` is G of the decision tree. `sync` is the newest one of the source partition.
+    """
+
+    flow: str
+    source: TopicPartition
+    target: TopicPartition
+    group: str
+    source_ends: Ends
+    source_state: str
+    source_offset: int
+    target_ends: Ends | None
+    target_state: str
+    target_offset: int | None
+    is_known: bool
+    sync: OffsetSync | None = None
+    checkpoint: Checkpoint | None = None
+    checkpoint_time_ms: int | None = None
+    read_at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason: a stable id, the check it belongs to, how bad and certain it is, what it means, and what to do.
+
+    `action` may name {file}, {flow}, {group}, {topic} and {remote}.
+    """
+
+    id: str
+    check: str
+    severity: Severity
+    certainty: Certainty
+    title: str
+    means: str
+    action: str
+
+
+_SET_GROUP = (
+    "sparkmirror translate {file} --flow {flow} --group {group} --format csv > positions.csv, then on the target "
+    "kafka-consumer-groups --reset-offsets --group {group} --from-file positions.csv --execute"
+)
+_WHY = "sparkmirror why {file} {group}"
+
+CAUSES: Mapping[str, Cause] = {
+    cause.id: cause
+    for cause in (
+        Cause(
+            "ahead", "C01", ERROR, PROVEN, "target position is ahead: a failover skips records",
+            "The group's position on the target is that of a later record than on the source.", _SET_GROUP,
+        ),
+        Cause(
+            "beyond-end", "C07", ERROR, PROVEN, "target position lies past the end of its topic",
+            "A consumer that fails over is set by its own auto.offset.reset: to the beginning or, with latest, past "
+            "everything.", _SET_GROUP,
+        ),
+        Cause(
+            "recreated", "C10", ERROR, LIKELY, "source position lies past the end of its topic",
+            "The source topic was created again or cut: the position belongs to records that are gone. The seven verdicts "
+            "call this intentional.", "sparkmirror why {file} {topic}",
+        ),
+        Cause(
+            "stale-mapping", "C08", ERROR, PROVEN, "offset mapping belongs to an earlier incarnation of the target topic",
+            "An offset sync or checkpoint names an offset that the target topic does not have.",
+            "sparkmirror why {file} {topic}",
+        ),
+        Cause(
+            "missing-target", "C13", ERROR, PROVEN, "no such partition on the target",
+            "The topic was not copied yet, was deleted on the target, or has fewer partitions there.",
+            "sparkmirror why {file} {topic}",
+        ),
+        Cause(
+            "not-synced", "C06", ERROR, LIKELY, "not synced, and nothing explains it",
+            "The position can be translated, and the mirror knows the group, but the target has no position.", _WHY,
+        ),
+        Cause(
+            "rewound", "C09", WARNING, LIKELY, "target position is past its checkpoint",
+            "The group went back on the source, or was read on the target. MirrorMaker 2 never moves a position back, so a "
+            "failover skips what is being read again.", _SET_GROUP,
+        ),
+        Cause(
+            "stale", "C06", WARNING, LIKELY, "target position is older than its checkpoint",
+            "Checkpoints are written, but for more than two intervals they were not committed.", _WHY,
+        ),
+        Cause(
+            "untranslatable", "C05", WARNING, LIKELY, "position is older than the first offset mapping",
+            "It was copied before the mirror began to note offsets, or its notes are gone; it is synced once the group has "
+            "passed the first of them.", "wait, or " + _SET_GROUP,
+        ),
+        Cause(
+            "unknown-group", "C25", INFO, POSSIBLE, "mirror has no checkpoint of this group yet",
+            "New groups are looked for only now and then (refresh.groups.interval.seconds, 10 minutes by default).",
+            "look again after that time; then " + _WHY,
+        ),
+        Cause(
+            "unproven", "C01", INFO, PROVEN, "position could not be proven",
+            "There is a position on the target, but which record it means is not known.", "look at the reason",
+        ),
+        Cause(
+            "moving", "C01", INFO, PROVEN, "position moved while it was looked at",
+            "The group is at work; what was proven was true of a moment ago.", "look again",
+        ),
+        Cause(
+            "sync-off", "C04", INFO, PROVEN, "positions are only in checkpoints",
+            "sync.group.offsets.enabled is false: a consumer that fails over must translate its positions.",
+            "at failover " + _SET_GROUP,
+        ),
+        Cause(
+            "active", "C03", INFO, PROVEN, "group is in use on the target",
+            "It has members there, so its positions are its own, and no mirror syncs them.", "none",
+        ),
+        Cause(
+            "came-from-target", "", INFO, PROVEN, "topic came from the target",
+            "It is a copy of a topic there; no mirror writes positions back.", "at failover " + _SET_GROUP,
+        ),
+        Cause(
+            "pending", "", INFO, PROVEN, "checkpoint is written, its commit follows",
+            "The checkpoint is younger than two intervals of the commits.", "look again",
+        ),
+        Cause(
+            "too-old", "", INFO, PROVEN, "source deleted the records at the group's position",
+            "A consumer is set by its own auto.offset.reset: to the beginning or, with latest, past everything.", "none",
+        ),
+        Cause(
+            "behind", "C02", INFO, PROVEN, "records are read again after a failover",
+            "The target position is that of an earlier record; nothing is skipped.", "none",
+        ),
+        Cause(
+            "empty", "", Severity.FINE, PROVEN, "source partition is empty",
+            "There is nothing to read and nothing to sync.", "none",
+        ),
+        Cause(
+            "exact", "C01", Severity.FINE, PROVEN, "same record on both sides",
+            "A failover goes on where it stopped.", "none",
+        ),
+        Cause("synced", "", Severity.FINE, LIKELY, "target has a position", "Its record was not looked at.", "none"),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What is known around a position; None where it is not known.
+
+    `translatable`: whether the mirror's offset mappings reach back to the position, `first_translatable` where they begin.
+    `is_target_known`: whether the target's side could be read at all. Only earlier samples (`doctor --baseline`) tell that
+    something is overdue: that the group had commits before new groups were last looked for, or that it moved on and no
+    checkpoint followed.
+    """
+
+    now_ms: int
+    syncs_commits: bool
+    commits_interval_s: float
+    comes_from_target: bool = False
+    has_checkpoints: bool = True
+    translatable: bool | None = None
+    first_translatable: int | None = None
+    is_target_known: bool = True
+    behind_max: int | None = None
+    is_group_overdue: bool | None = None
+    is_checkpoint_overdue: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PositionFinding:
+    """The cause of one position, how bad and how certain it is there, and the numbers that say so."""
+
+    cause: Cause
+    severity: Severity
+    certainty: Certainty
+    detail: str
+
+
+def find_cause(facts: RowFacts, proof: Proof | None, around: Circumstances) -> PositionFinding:
+    """The first cause that holds; what earlier samples tell only makes it worse."""
+    found = _by_this_sample(facts, proof, around)
+    if found.cause.id in OWN_POSITIONS or found.severity >= WARNING or not around.is_checkpoint_overdue:
+        return found
+    upstream = "" if facts.checkpoint is None else f", its checkpoint is of {facts.checkpoint.upstream_offset}"
+    return _finding("stale", f"source position {facts.source_offset}{upstream} since {_age_s(facts, around)} s")
+
+
+def _by_this_sample(facts: RowFacts, proof: Proof | None, around: Circumstances) -> PositionFinding:
+    if facts.source_offset > facts.source_ends.end:
+        return _finding("recreated", f"position {facts.source_offset}, topic ends at {facts.source_ends.end}")
+    if around.comes_from_target:
+        own = "" if facts.target_offset is None else f", where the group has its own position {facts.target_offset}"
+        return _finding("came-from-target", f"{facts.source.topic} is {facts.target.topic} there{own}")
+    if facts.target_state in ALIVE_STATES:
+        at = "" if facts.target_offset is None else f", position {facts.target_offset}"
+        return _finding("active", f"state {facts.target_state} on the target{at}")
+    for found in _past_target_end(facts, around):
+        return found
+    if facts.target_offset is not None:
+        return _of_synced(facts, facts.target_offset, proof, around)
+    if facts.source_ends.is_empty:
+        return _finding("empty", f"earliest and latest are {facts.source_ends.end}")
+    if not facts.source_ends.holds(facts.source_offset):
+        return _finding("too-old", f"position {facts.source_offset}, log starts at {facts.source_ends.first}")
+    return _of_unsynced(facts, proof, around)
+
+
+def _past_target_end(facts: RowFacts, around: Circumstances) -> Iterator[PositionFinding]:
+    ends = facts.target_ends
+    if ends is None:
+        if around.is_target_known:
+            was_copied = facts.sync is not None or facts.checkpoint is not None or facts.target_offset is not None
+            yield _finding("missing-target", f"{facts.target} does not exist", None if was_copied else WARNING)
+        return
+    if facts.target_offset is not None and facts.target_offset > ends.end:
+        yield _finding("beyond-end", f"position {facts.target_offset}, topic ends at {ends.end}")
+    if facts.sync is not None and facts.sync.downstream_offset >= ends.end:
+        yield _finding("stale-mapping", f"offset sync to {facts.sync.downstream_offset}, topic ends at {ends.end}")
+    if facts.checkpoint is not None and facts.checkpoint.downstream_offset > ends.end:
+        yield _finding("stale-mapping", f"checkpoint at {facts.checkpoint.downstream_offset}, topic ends at {ends.end}")
+
+
+def _of_synced(facts: RowFacts, at: int, proof: Proof | None, around: Circumstances) -> PositionFinding:
+    checkpoint = facts.checkpoint
+    went_back = checkpoint is not None and (
+        facts.source_offset < checkpoint.upstream_offset or checkpoint.downstream_offset < at
+    )
+    if proof is not None and proof.result == "ahead":
+        return _ahead(proof, went_back=went_back)
+    if checkpoint is not None:
+        is_left = around.syncs_commits and checkpoint.downstream_offset > at and _is_settled(facts, around)
+        if is_left:
+            age_s = _age_s(facts, around)
+            return _finding("stale", f"position {at}, checkpoint {checkpoint.downstream_offset} since {age_s} s")
+        if went_back and (proof is None or proof.result == "unproven"):
+            noted = f"checkpoint of {checkpoint.upstream_offset} at {checkpoint.downstream_offset}"
+            return _finding("rewound", f"source {facts.source_offset}, target {at}, {noted}")
+    return _finding("synced", f"position {at}") if proof is None else _proven(proof, around)
+
+
+def _ahead(proof: Proof, *, went_back: bool) -> PositionFinding:
+    """An estimate counts offsets, and offsets without a record (transactions, compaction) make it too large: a warning."""
+    severity = WARNING if proof.basis == "estimate" else ERROR
+    detail = f"skips {_amount(proof)}: {_positions(proof)}"
+    return _finding("rewound" if went_back else "ahead", detail, severity, _certainty(proof))
+
+
+def _proven(proof: Proof, around: Circumstances) -> PositionFinding:
+    if proof.result == "behind":
+        is_much = around.behind_max is not None and (proof.records or 0) > around.behind_max
+        detail = f"reads {_amount(proof)} again: {_positions(proof)}"
+        return _finding("behind", detail, WARNING if is_much else None, _certainty(proof))
+    if proof.result == "exact":
+        return _finding("exact", _positions(proof), certainty=_certainty(proof))
+    return _finding("moving" if proof.result == "moving" else "unproven", proof.reason or _positions(proof))
+
+
+def _of_unsynced(facts: RowFacts, proof: Proof | None, around: Circumstances) -> PositionFinding:
+    """Verdicts 6 and 7: what the original calls an error, if nothing explains it."""
+    checkpoint = facts.checkpoint
+    if checkpoint is not None and not around.syncs_commits:
+        return _in_checkpoint(facts, checkpoint, proof)
+    is_covered = checkpoint is not None and checkpoint.upstream_offset == facts.source_offset
+    if around.translatable is False and not is_covered:  # MirrorMaker 2 remembers older syncs than the topic holds
+        begins = "nothing is noted" if around.first_translatable is None else f"noted from {around.first_translatable} on"
+        return _finding("untranslatable", f"position {facts.source_offset}, {begins}")
+    if checkpoint is not None:
+        is_left = _is_settled(facts, around)
+        return _finding("not-synced" if is_left else "pending", f"checkpoint at {checkpoint.downstream_offset}")
+    if not around.has_checkpoints:
+        overdue = (WARNING, LIKELY) if around.is_group_overdue else (None, None)
+        return _finding("unknown-group", f"position {facts.source_offset}", *overdue)
+    return _finding("not-synced", "the group has checkpoints, but none for this partition")
+
+
+def _in_checkpoint(facts: RowFacts, checkpoint: Checkpoint, proof: Proof | None) -> PositionFinding:
+    """Commits are not synced: the checkpoint is what a failover goes by."""
+    went_back = facts.source_offset < checkpoint.upstream_offset
+    if proof is not None and proof.result == "ahead":
+        return _ahead(proof, went_back=went_back)
+    at = f"checkpoint at {checkpoint.downstream_offset}"
+    if went_back and (proof is None or proof.result == "unproven"):
+        return _finding("rewound", f"source {facts.source_offset}, {at}, which is of {checkpoint.upstream_offset}")
+    return _finding("sync-off", at if proof is None else f"{at}, which {_worth(proof)}")
+
+
+def _is_settled(facts: RowFacts, around: Circumstances) -> bool:
+    """Whether the checkpoint is so old that its commit should have followed."""
+    written = facts.checkpoint_time_ms
+    return written is not None and around.now_ms - written > 1000 * max(2 * around.commits_interval_s, SETTLED_S_MIN)
+
+
+def _age_s(facts: RowFacts, around: Circumstances) -> int:
+    """How old the checkpoint is."""
+    return (around.now_ms - (facts.checkpoint_time_ms or around.now_ms)) // 1000
+
+
+def _certainty(proof: Proof) -> Certainty:
+    return PROVEN if proof.is_certain else LIKELY
+
+
+def _positions(proof: Proof) -> str:
+    sure = "" if proof.is_certain else ", likely"
+    return f"source {proof.upstream}, target {proof.downstream}{sure}"
+
+
+def _amount(proof: Proof) -> str:
+    if proof.records is None:
+        return "records"
+    if proof.records_min is not None and proof.records_min != proof.records:
+        return f"{proof.records_min} to {proof.records} records"
+    return f"{'' if proof.is_counted else 'about '}{proof.records} record{'' if proof.records == 1 else 's'}"
+
+
+def _worth(proof: Proof) -> str:
+    if proof.result == "behind":
+        return f"reads {_amount(proof)} again"
+    return {"exact": "is exact", "beyond end": "lies past the end"}.get(proof.result, "is unproven")
+
+
+def _finding(
+    cause: str, detail: str, severity: Severity | None = None, certainty: Certainty | None = None
+) -> PositionFinding:
+    found = CAUSES[cause]
+    return PositionFinding(
+        found, found.severity if severity is None else severity, found.certainty if certainty is None else certainty, detail
+    )

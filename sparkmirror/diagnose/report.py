@@ -1,0 +1,71 @@
+"""What a diagnosis of flows comes to: findings and open questions of each flow, in order, and the exit status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkmirror.diagnose.exit_status import status_of
+from sparkmirror.diagnose.findings import Finding, Open, Severity
+from sparkmirror.diagnose.rules import RULES
+from sparkmirror.tools.doctor.facts import Facts
+
+__all__ = ["FlowReport", "Report"]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowReport:
+    """One flow: what was read, what follows, and what could not be asked."""
+
+    facts: Facts
+    findings: tuple[Finding, ...]
+    opens: tuple[Open, ...]
+
+    @property
+    def lag(self) -> int:
+        """Records that are not copied, as far as is known."""
+        return sum(copy.lag or 0 for copy in self.facts.copies.values())
+
+    def group_counts(self) -> dict[str, int]:
+        """Groups by the worst that the record proof says of them."""
+        ranks = ("ahead", "unproven", "moving", "behind", "exact")
+        worst: dict[str, str] = {}
+        for proof in self.facts.proofs:
+            result = "moving" if proof.found.result == "beyond end" else proof.found.result  # C07 says that
+            worst[proof.group] = min(worst.get(proof.group, "exact"), result, key=ranks.index)
+        counts = dict.fromkeys(ranks, 0)
+        for verdict in worst.values():
+            counts[verdict] += 1
+        return {rank: count for rank, count in counts.items() if count}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that one examination says."""
+
+    path: str
+    warnings: tuple[str, ...]
+    began_ms: int
+    ended_ms: int
+    flows: tuple[FlowReport, ...]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All findings, worst first."""
+        return sorted((f for flow in self.flows for f in flow.findings), key=_rank)
+
+    @property
+    def opens(self) -> list[Open]:
+        """All questions that stayed open."""
+        return [question for flow in self.flows for question in flow.opens]
+
+    @property
+    def status(self) -> int:
+        """By the worst finding and by whether a question stayed open."""
+        worst = max((finding.severity for finding in self.findings), default=Severity.FINE)
+        return status_of(worst, is_complete=not self.opens)
+
+
+def _rank(finding: Finding) -> tuple[object, ...]:
+    subject = finding.subject
+    place = (subject.topic, -1 if subject.partition is None else subject.partition, subject.group)
+    return -finding.severity, finding.certainty.rank, list(RULES).index(finding.id), finding.flow, finding.cause, place
