@@ -27,12 +27,13 @@ from sparkmirror.clusters.groups import (
 from sparkmirror.clusters.lane import Lane, Reply
 from sparkmirror.clusters.log import LogReader, append_records, read_range, read_raw, read_to_end
 from sparkmirror.clusters.metadata import (
-    METADATA_API,
     METADATA_VERSIONS,
     ClusterView,
     Leader,
     TopicView,
+    find_coordinator_request,
     metadata_request,
+    metadata_version,
     read_metadata,
 )
 from sparkmirror.clusters.offsets import (
@@ -60,7 +61,6 @@ from sparkmirror.clusters.producers import (
     describe_producers,
     fence,
     fence_all,
-    find_coordinator_request,
     flow_producer,
     new_producer,
     raise_producer_epoch,
@@ -85,7 +85,6 @@ __all__ = [
     "FETCH_BY_ID",
     "FETCH_BY_NAME",
     "LATEST",
-    "METADATA_API",
     "METADATA_VERSIONS",
     "PRODUCE_API",
     "PRODUCE_BY_ID",
@@ -137,6 +136,7 @@ __all__ = [
     "list_offsets",
     "list_offsets_request",
     "metadata_request",
+    "metadata_version",
     "name_of",
     "new_producer",
     "parse_fetch",

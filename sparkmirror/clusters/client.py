@@ -6,18 +6,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kafka.protocol.api_key import ApiKey
-from kafka.protocol.metadata import FindCoordinatorRequest
-
 from sparkmirror.clusters import clock
 from sparkmirror.clusters.connection import Address, Connection
 from sparkmirror.clusters.error_codes import is_retriable
 from sparkmirror.clusters.metadata import (
-    METADATA_API,
-    METADATA_VERSIONS,
     ClusterView,
     Leader,
+    find_coordinator_request,
     metadata_request,
+    metadata_version,
     read_metadata,
 )
 from sparkmirror.clusters.pool import ConnectionPool
@@ -100,11 +97,7 @@ class ClusterClient:
 
     def view(self, topics: Collection[str] | None) -> ClusterView:
         """Fresh metadata of the named topics (None: all)."""
-        low, high = METADATA_VERSIONS
-        answer = self.ask_any(
-            lambda c: metadata_request(topics, c.version(METADATA_API, lowest=low, highest=high)), timeout_s=self.look_s
-        )
-        view = read_metadata(answer)
+        view = read_metadata(self.ask_any(lambda c: metadata_request(topics, metadata_version(c)), timeout_s=self.look_s))
         self._pool.learn(view)
         return view
 
@@ -121,11 +114,7 @@ class ClusterClient:
         """The node that coordinates a group or a transactional id."""
 
         def look() -> int:
-            answer = self.ask_any(
-                lambda c: FindCoordinatorRequest(
-                    version=c.version(ApiKey.FindCoordinator, lowest=1, highest=2), key=key, key_type=int(transactional)
-                )
-            )
+            answer = self.ask_any(lambda c: find_coordinator_request(c, key, transactional=transactional))
             needs = f"Describe on {'transactional id' if transactional else 'group'} {key}"
             self.check(answer.error_code, f"coordinator of {key}", needs)
             self._pool.brokers.setdefault(answer.node_id, Address(answer.host, answer.port))

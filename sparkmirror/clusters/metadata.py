@@ -8,15 +8,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.api_key import ApiKey
-from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
-from sparkmirror.clusters.connection import Address
+from sparkmirror.clusters.connection import Address, Connection
 from sparkmirror.model import TopicPartition
 
-__all__ = ["ClusterView", "Leader", "TopicView", "metadata_request", "read_metadata"]
+__all__ = [
+    "ClusterView",
+    "Leader",
+    "TopicView",
+    "find_coordinator_request",
+    "metadata_request",
+    "metadata_version",
+    "read_metadata",
+]
 
 NO_ID = bytes(16)
-METADATA_API = ApiKey.Metadata
 # Topic ids are in the answer from version 10 on. Who examines a cluster may ask an older broker, which has none.
 METADATA_VERSIONS = (9, 12)
 
@@ -60,6 +67,18 @@ class ClusterView:
         topic = self.topics.get(partition.topic)
         found = topic.leaders.get(partition.partition) if topic is not None else None
         return found if found is not None and found.node in self.brokers else None
+
+
+def metadata_version(connection: Connection) -> int:
+    """In which version a broker is asked."""
+    low, high = METADATA_VERSIONS
+    return connection.version(ApiKey.Metadata, lowest=low, highest=high)
+
+
+def find_coordinator_request(connection: Connection, key: str, *, transactional: bool = True) -> Any:
+    """Asks who coordinates a transactional id or a group."""
+    version = connection.version(ApiKey.FindCoordinator, lowest=1, highest=2)
+    return FindCoordinatorRequest(version=version, key=key, key_type=int(transactional))
 
 
 def metadata_request(topics: Collection[str] | None, version: int) -> Any:

@@ -10,12 +10,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kafka.protocol.api_key import ApiKey
 from kafka.protocol.metadata import MetadataRequest
 
 from sparkmirror.clusters.client import ClusterClient
 from sparkmirror.clusters.connection import Connection
 from sparkmirror.clusters.error_codes import is_retriable
-from sparkmirror.clusters.metadata import METADATA_API
 from sparkmirror.clusters.offsets import EARLIEST, LATEST, Listed, ask_offsets
 from sparkmirror.errors import BrokerRefused, ConnectionLost
 from sparkmirror.model import TopicPartition
@@ -83,7 +83,7 @@ def is_allowed_to_list_all(client: ClusterClient) -> bool:
     def build(connection: Connection) -> Any:
         low, high = CLUSTER_RIGHTS_VERSIONS
         return MetadataRequest(
-            version=connection.version(METADATA_API, lowest=low, highest=high),
+            version=connection.version(ApiKey.Metadata, lowest=low, highest=high),
             topics=[],
             allow_auto_topic_creation=False,
             include_cluster_authorized_operations=True,

@@ -7,7 +7,6 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeProducersRequest, DescribeTransactionsRequest
 from kafka.protocol.api_key import ApiKey
-from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
 from sparkmirror.clusters.client import ClusterClient, by_topic
@@ -27,7 +26,6 @@ __all__ = [
     "describe_producers",
     "fence",
     "fence_all",
-    "find_coordinator_request",
     "flow_producer",
     "new_producer",
     "raise_producer_epoch",
@@ -41,20 +39,10 @@ FENCED = (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)
 
 def raise_producer_epoch(client: ClusterClient, transactional_id: str, held: tuple[int, int] | None) -> tuple[int, int]:
     """(id, epoch) after one InitProducerId; with `held` it is refused if somebody raised it since (R10)."""
-    producer_id, epoch = held if held is not None else (-1, -1)
 
     def ask() -> tuple[int, int]:
         node = client.coordinator(transactional_id, transactional=True)
-        answer = client.ask_node(
-            node,
-            lambda c: InitProducerIdRequest(
-                version=c.version(ApiKey.InitProducerId, lowest=3, highest=4),
-                transactional_id=transactional_id,
-                transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
-                producer_id=producer_id,
-                producer_epoch=epoch,
-            ),
-        )
+        answer = client.ask_node(node, lambda c: _init_request(c, transactional_id, held))
         if answer.error_code in FENCED:
             raise FlowOwnedByAnother(f"the producer of {transactional_id} was taken over by another owner")
         needs = f"Write on transactional id {transactional_id}"
@@ -68,19 +56,22 @@ def new_producer(client: ClusterClient) -> tuple[int, int]:
     """(id, epoch) of a producer that nobody else has; its sequences make a repeated send harmless."""
 
     def ask() -> tuple[int, int]:
-        answer = client.ask_any(
-            lambda c: InitProducerIdRequest(
-                version=c.version(ApiKey.InitProducerId, lowest=3, highest=4),
-                transactional_id=None,
-                transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
-                producer_id=-1,
-                producer_epoch=-1,
-            )
-        )
+        answer = client.ask_any(lambda c: _init_request(c, None, None))
         client.check(answer.error_code, "InitProducerId", "IdempotentWrite on the cluster, or Write on a topic")
         return answer.producer_id, answer.producer_epoch
 
     return client.retry(ask)
+
+
+def _init_request(connection: Connection, transactional_id: str | None, held: tuple[int, int] | None) -> Any:
+    producer_id, epoch = held if held is not None else (-1, -1)
+    return InitProducerIdRequest(
+        version=connection.version(ApiKey.InitProducerId, lowest=3, highest=4),
+        transactional_id=transactional_id,
+        transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+    )
 
 
 def fence(
@@ -213,12 +204,6 @@ def describe_producers(
 def describe_flow_request(transactional_id: str) -> Any:
     """Asks the coordinator for the flow's present producer id and epoch (R16: also without any transaction)."""
     return DescribeTransactionsRequest(version=0, transactional_ids=[transactional_id])
-
-
-def find_coordinator_request(connection: Connection, transactional_id: str) -> Any:
-    """Asks who coordinates a transactional id."""
-    version = connection.version(ApiKey.FindCoordinator, lowest=1, highest=2)
-    return FindCoordinatorRequest(version=version, key=transactional_id, key_type=1)
 
 
 def flow_producer(answer: Any) -> tuple[int, int, int]:

@@ -12,7 +12,7 @@ from kafka.protocol.consumer import OffsetDeleteRequest
 from sparkmirror.clusters import clock
 from sparkmirror.clusters.client import ClusterClient, by_topic
 from sparkmirror.clusters.connection import Connection
-from sparkmirror.clusters.metadata import METADATA_API, METADATA_VERSIONS, metadata_request, read_metadata
+from sparkmirror.clusters.metadata import metadata_request, metadata_version, read_metadata
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.model import TopicPartition
 from sparkmirror.wire.error_codes import GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION
@@ -55,11 +55,8 @@ def _await_gone(client: ClusterClient, names: set[str]) -> None:
 
 def _shown(client: ClusterClient, names: set[str]) -> tuple[int, str] | None:
     """A broker that shows one of the topics, and which; each broker is asked for itself."""
-    low, high = METADATA_VERSIONS
     for node in client.view(()).brokers:
-        answer = client.ask_node(
-            node, lambda c: metadata_request(None, c.version(METADATA_API, lowest=low, highest=high))
-        )
+        answer = client.ask_node(node, lambda c: metadata_request(None, metadata_version(c)))
         found = {topic.name for topic in read_metadata(answer).topics.values() if topic.error != UNKNOWN_TOPIC_OR_PARTITION}
         if names & found:
             return node, min(names & found)

@@ -11,7 +11,6 @@ from typing import Any
 
 from kafka.protocol.admin import (
     DescribeClusterRequest,
-    DescribeConfigsRequest,
     DescribeQuorumRequest,
 )
 from kafka.protocol.admin.acl import ACLOperation
@@ -23,6 +22,7 @@ from sparkmirror.clusters import clock
 from sparkmirror.clusters.client import ClusterClient
 from sparkmirror.clusters.connection import Connection, missing_apis
 from sparkmirror.clusters.offsets import NEWEST, ask_offsets
+from sparkmirror.clusters.topics import BROKER_RESOURCE, describe_configs_request
 from sparkmirror.errors import BrokerTooOld
 from sparkmirror.model import TopicPartition
 
@@ -38,7 +38,6 @@ __all__ = [
 ]
 
 NO_TIMESTAMP = -1
-BROKER_RESOURCE = 4
 METADATA_LOG = "__cluster_metadata"
 
 
@@ -156,19 +155,12 @@ def _operations(found: Collection[int] | None) -> frozenset[str] | None:
 
 def broker_setting(client: ClusterClient, name: str) -> str | None:
     """A setting of the broker that answers first."""
-
-    def build(connection: Connection) -> Any:
-        resource_type = DescribeConfigsRequest.DescribeConfigsResource
-        version = connection.version(ApiKey.DescribeConfigs, lowest=1, highest=4)
-        wanted = resource_type(
-            version=version, resource_type=BROKER_RESOURCE, resource_name=str(node), configuration_keys=[name]
-        )
-        return DescribeConfigsRequest(
-            version=version, resources=[wanted], include_synonyms=False, include_documentation=False
-        )
-
     node = min(client.view(()).brokers)
-    answer = client.retry(lambda: client.ask_node(node, build))
+    answer = client.retry(
+        lambda: client.ask_node(
+            node, lambda c: describe_configs_request(c, [str(node)], kind=BROKER_RESOURCE, keys=[name])
+        )
+    )
     [result] = answer.results
     client.check(result.error_code, f"setting {name} of broker {node}", "DescribeConfigs on the cluster")
     return next((entry.value for entry in result.configs if entry.name == name), None)

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 SET, DELETE = 0, 1
-TOPIC_RESOURCE = 2
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 TIMEOUT_MS = 30_000
 
 
@@ -106,14 +106,16 @@ def _results(client: ClusterClient, build: Any, field: str, operation: str) -> d
     return client.retry(ask)
 
 
-def describe_configs_request(connection: Connection, names: Collection[str]) -> Any:
-    """Asks for every effective setting of some topics."""
+def describe_configs_request(
+    connection: Connection, names: Collection[str], *, kind: int = TOPIC_RESOURCE, keys: list[str] | None = None
+) -> Any:
+    """Asks for the effective settings of some topics or brokers: every one, or these."""
     resource_type = DescribeConfigsRequest.DescribeConfigsResource
     version = connection.version(ApiKey.DescribeConfigs, lowest=1, highest=4)
     return DescribeConfigsRequest(
         version=version,
         resources=[
-            resource_type(version=version, resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=None)
+            resource_type(version=version, resource_type=kind, resource_name=name, configuration_keys=keys)
             for name in names
         ],
         include_synonyms=False,

@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from sparkmirror.clusters import (
-    METADATA_API,
-    METADATA_VERSIONS,
     Address,
     ClusterView,
     ConnectionPool,
     Lane,
     Leader,
     metadata_request,
+    metadata_version,
     principal_of,
     read_metadata,
 )
@@ -84,9 +83,7 @@ class ClusterSide:
         self._is_refreshing = False  # a call from now on means: ask once more
         try:
             lane = yield from self.any_lane("control")
-            low, high = METADATA_VERSIONS
-            version = lane.connection.version(METADATA_API, lowest=low, highest=high)
-            answer = yield Ask(lane, metadata_request(sorted(self._topics), version))
+            answer = yield Ask(lane, metadata_request(sorted(self._topics), metadata_version(lane.connection)))
             self.view = read_metadata(answer)
             self._pool.learn(self.view)
             self.trouble = ""
