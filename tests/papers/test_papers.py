@@ -26,7 +26,10 @@ READERS_FILES = {"before.json", "positions.json", "docs/decisions/NNNN-title.md"
 NAME = re.compile(r"`(?:[A-Z]+(?:->[A-Z]+)?\.)?([A-Z]{2,}(?:_[A-Z]+)+|[a-z]+(?:-[a-z]+)*(?:\.[a-z-]+)+)(?: = [^`]*)?`")
 FILE_ENDINGS = (".md", ".py", ".json", ".csv", ".properties", ".svg", ".sh")
 # Keys of brokers, of Spark's connector and of an example, and a topic.
-OTHERS = {"dataclasses.asdict", "dataclasses.replace", "producer.id.expiration.ms", "kafka.security.protocol", "team.name", "eu.orders-fr"}
+OTHERS = {
+    "dataclasses.asdict", "dataclasses.replace",  # of Python
+    "producer.id.expiration.ms", "kafka.security.protocol", "team.name", "eu.orders-fr",
+}  # fmt: skip
 # A code in a comment: (O6), (R11, R12), L13: …
 KEYS = ("protocol.md", "differences.md", "doctor.md", "faults.md")
 CODE = re.compile(r"\b[CDGILMOR]\d{1,2}\b")

@@ -15,11 +15,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
 from sparkmirror.clusters import (
     LATEST,
-    METADATA_API,
-    METADATA_VERSIONS,
     ClusterView,
     list_offsets,
     metadata_request,
+    metadata_version,
     read_metadata,
     read_range,
 )
@@ -193,17 +192,9 @@ def _require_same_topic(client: ClusterClient, entry: LaneEntry) -> None:
     """Asked after a read, of the leader that answered it: ids do not come back, so what was read is of this topic."""
 
     def look() -> ClusterView:
-        return client.talk(
-            client.leader_node(entry.place),
-            lambda connection: read_metadata(
-                connection.call(
-                    metadata_request([entry.topic], connection.version(METADATA_API, lowest=low, highest=high)),
-                    timeout_s=client.look_s,
-                )
-            ),
-        )
+        node = client.leader_node(entry.place)
+        return read_metadata(client.ask_node(node, lambda c: metadata_request([entry.topic], metadata_version(c))))
 
-    low, high = METADATA_VERSIONS
     topic = client.retry(look).topics[entry.topic]
     client.check(topic.error, f"metadata of {entry.topic}", f"Describe on topic {entry.topic}")
     found = topic.topic_id.hex()
