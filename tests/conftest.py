@@ -18,6 +18,7 @@ import pytest
 SCHEMA_WARNING = "(read|open)_text is deprecated"
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", SCHEMA_WARNING, DeprecationWarning)
+    from fake import FakeCluster
     from host import close_host
     from judge.resident import close_resident
     from shared_clusters import ClusterHost, SharedCluster, two_shared_clusters
@@ -36,7 +37,7 @@ SLOW_FILES = (
     "test_client_on_clusters.py", "test_examples.py", "test_kills.py", "test_doctor_on_clusters.py",
     "test_inspect_on_clusters.py", "test_copy_state.py", "test_bad_input.py", "test_translate_on_clusters.py",
     "test_flows.py", "test_tokens.py", "test_groups_on_clusters.py", "test_key_stores.py", "test_idle_flow.py",
-    "test_handover_groups.py",
+    "test_handover_groups.py", "test_broker_contract.py",
 )  # fmt: skip
 # kafka-python, which writes and looks in tests with real brokers, leaves sockets behind when a broker is dead or frozen.
 # They are found when garbage is collected, in whatever test that happens.
@@ -141,6 +142,13 @@ def source_cluster(two_clusters: tuple[LocalCluster, LocalCluster]) -> LocalClus
 def target_cluster(two_clusters: tuple[LocalCluster, LocalCluster]) -> LocalCluster:
     """The shared target; a test that stops or overloads it must use one of its own."""
     return two_clusters[1]
+
+
+@pytest.fixture
+def fake_cluster() -> Iterator[FakeCluster]:
+    """An empty cluster in this process, opened in a millisecond; tests/contract compares it with a real one."""
+    with FakeCluster() as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -16,7 +15,6 @@ from integration.mirroring import (
     now_ms,
     numbered,
     produce,
-    recreate_topic,
     run_cleanly,
     transaction,
     transactional,
@@ -28,22 +26,17 @@ from py4j.protocol import Py4JJavaError
 
 from sparkmirror.client import (
     Basis,
-    CheckpointsMissing,
     DeadlineReached,
-    LedgerMissing,
     MirrorClient,
     RemoteOffset,
     RemotePosition,
     TopicPartition,
-    reading,  # to watch what is read
     translate_offsets,
 )
 from sparkmirror.clusters import ClusterClient, append_records
 from sparkmirror.config import ClusterSettings
-from sparkmirror.ledger import Attempt, LedgerRecord, Open, Position, Receipt, Run, encode
 from sparkmirror.local import LocalCluster
 from sparkmirror.model import Checkpoint
-from sparkmirror.topology import ledger_topic
 from sparkmirror.wire import encode_checkpoint
 
 Entry = tuple[bytes, bytes | None]
@@ -133,42 +126,6 @@ def test_tombstone_removes_an_offset_where_java_fails(asked: LocalCluster, jvm: 
         java_offsets(jvm, asked, alias, "g")
 
 
-def test_second_question_hears_of_new_checkpoints(asked: LocalCluster, alias: str) -> None:
-    topic, at = f"{alias}.checkpoints.internal", TopicPartition(f"{alias}.orders", 0)
-    fill(asked, topic, [checkpoint("g", at.topic, 0, 5)])
-    with MirrorClient(properties_of(asked)) as client:
-        assert client.remote_consumer_offsets("g", alias, 30) == {at: RemoteOffset(5, "")}
-        append(asked, topic, [checkpoint("g", at.topic, 0, 9, "new")])
-        assert client.remote_consumer_offsets("g", alias, 30) == {at: RemoteOffset(9, "new")}
-        recreate_topic(asked, topic)
-        append(asked, topic, [checkpoint("g", at.topic, 0, 1), checkpoint("h", at.topic, 0, 2)])
-        assert client.remote_consumer_offsets("g", alias, 30) == {at: RemoteOffset(1, "")}
-        assert client.remote_consumer_offsets("nobody", alias, 30) == {}
-        client.close()
-        assert client.remote_consumer_offsets("g", alias, 30) == {at: RemoteOffset(1, "")}
-
-
-def test_empty_topic_of_checkpoints_is_an_empty_answer(asked: LocalCluster, alias: str) -> None:
-    create_topics(asked, {f"{alias}.checkpoints.internal": (1, {})})
-    assert translate_offsets(properties_of(asked), alias, "g", 30) == {}
-
-
-@pytest.mark.parametrize("error", [CheckpointsMissing, LedgerMissing])
-def test_missing_internal_topic_is_told_at_once(asked: LocalCluster, alias: str, error: type[Exception]) -> None:
-    started = time.monotonic()
-    with MirrorClient(properties_of(asked)) as client, pytest.raises(error, match=f"{alias}.*does not exist"):
-        if error is CheckpointsMissing:
-            client.remote_consumer_offsets("g", alias, 60)
-        else:
-            client.translate_exact(alias, {TopicPartition("orders", 0): 0})
-    assert time.monotonic() - started < AT_ONCE_SECONDS
-
-
-def test_ledger_that_is_missing_names_what_else_answers(asked: LocalCluster, alias: str) -> None:
-    with MirrorClient(properties_of(asked)) as client, pytest.raises(LedgerMissing, match="remote_consumer_offsets"):
-        client.translate_exact(alias, {})
-
-
 # --- deadlines -------------------------------------------------------------------------------------------------
 
 
@@ -186,30 +143,6 @@ def test_silent_broker_ends_in_an_error_at_the_deadline_and_later_answers(asked:
         finally:
             asked.resume(1)
         assert client.remote_consumer_offsets("g", alias, 30) == {at: RemoteOffset(5, "")}
-
-
-def test_deadline_amid_the_topic_returns_no_part_of_it(
-    asked: LocalCluster, alias: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill(asked, f"{alias}.checkpoints.internal", [checkpoint("g", f"{alias}.orders", 0, 5)])
-    append(asked, f"{alias}.checkpoints.internal", [checkpoint("g", f"{alias}.orders", 0, 9)])
-    read_raw, is_slow = reading.read_raw, [True]
-
-    def slow(client: ClusterClient, partition: TopicPartition, offset: int) -> Any:
-        """One batch for each answer, and none in time after the first."""
-        found = read_raw(client, partition, offset)
-        if is_slow[0]:
-            found.batches = found.batches[:1]
-            time.sleep(1.5)
-        return found
-
-    monkeypatch.setattr(reading, "read_raw", slow)
-    with MirrorClient(properties_of(asked)) as client:
-        with pytest.raises(DeadlineReached, match=r"read only to offset [01] of 2"):
-            client.remote_consumer_offsets("g", alias, 1.0)
-        is_slow[0] = False
-        found = client.remote_consumer_offsets("g", alias, 30)
-        assert found == {TopicPartition(f"{alias}.orders", 0): RemoteOffset(9, "")}
 
 
 # --- names -----------------------------------------------------------------------------------------------------
@@ -253,62 +186,6 @@ def test_answers_about_names_are_those_of_java(named: LocalCluster, jvm: Any, mo
 
 # --- the ledger ------------------------------------------------------------------------------------------------
 
-ATTEMPT = Attempt(1, 0, 1)
-
-
-def copied(alias: str, topic: str, end: Position, *runs: Run) -> list[LedgerRecord]:
-    """What the ledger says of partition 0 of a topic copied so far."""
-    partition = TopicPartition(topic, 0)
-    begin = Open(
-        partition=partition,
-        attempt=ATTEMPT,
-        previous=None,
-        slot=0,
-        incarnation=0,
-        target_topic=f"{alias}.{topic}",
-        producer_id=1,
-        producer_epoch=0,
-        position=Position(0, 0, 0),
-        source_topic_id="s",
-        target_topic_id="t",
-        read_committed=False,
-        shared=False,
-        fenced=True,
-        source_compacts=False,
-    )
-    records = sum(run.length for run in runs)
-    return [begin, Receipt(partition, ATTEMPT, end, -1, records, 0, runs)]
-
-
-def test_second_exact_question_reads_only_what_is_new(
-    asked: LocalCluster, alias: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read_at: list[int] = []
-    read_raw = reading.read_raw
-
-    def noted(client: ClusterClient, partition: TopicPartition, offset: int) -> Any:
-        read_at.append(offset)
-        return read_raw(client, partition, offset)
-
-    monkeypatch.setattr(reading, "read_raw", noted)
-    source, remote, ledger = TopicPartition("orders", 0), TopicPartition(f"{alias}.orders", 0), ledger_topic(alias)
-    fill(asked, ledger, [encode(r) for r in copied(alias, "orders", Position(10, 10, 0), Run(0, 0, 10))])
-    with MirrorClient(properties_of(asked)) as client:
-        assert client.translate_exact(alias, {source: 14}) == {source: RemotePosition(remote, 10, Basis.BEYOND)}
-        assert client.translate_exact(alias, {source: 7}) == {source: RemotePosition(remote, 7, Basis.EXACT)}
-        assert read_at == [0]
-        later = copied(alias, "orders", Position(16, 15, 0), Run(0, 0, 10), Run(11, 10, 5))
-        append(asked, ledger, [encode(later[1])])
-        assert client.translate_exact(alias, {source: 14}) == {source: RemotePosition(remote, 13, Basis.EXACT)}
-        assert read_at == [0, 2]
-        assert client.translate_exact(alias, {TopicPartition("unheard", 0): 3}) == {}
-        monkeypatch.setattr(reading, "KEPT_S_MAX", -1.0)
-        assert client.translate_exact(alias, {source: 14}) == {source: RemotePosition(remote, 13, Basis.EXACT)}
-        assert read_at == [0, 2, 0]
-        monkeypatch.undo()
-        recreate_topic(asked, ledger)
-        assert client.translate_exact(alias, {source: 14}) == {}
-
 
 def test_every_record_of_a_real_copy_is_found_where_java_reads_it(asked: LocalCluster, alias: str, tmp_path: Path) -> None:
     topic = f"{alias}-mixed"
@@ -332,20 +209,3 @@ def test_every_record_of_a_real_copy_is_found_where_java_reads_it(asked: LocalCl
             assert (found.partition, found.basis, there[found.offset]) == (remote, Basis.EXACT, record.value)
         end = records[-1].offset + 1
         assert client.translate_exact(alias, {source: end})[source] == RemotePosition(remote, max(there) + 1, Basis.EXACT)
-
-
-# --- docs/client.md --------------------------------------------------------------------------------------------
-
-
-def test_examples_of_the_document_are_true(asked: LocalCluster) -> None:
-    """Own cluster names (primary, edge), which no other test uses."""
-    create_topics(asked, {name: (1, {}) for name in ("primary.heartbeats", "primary.edge.heartbeats", "primary.orders")})
-    fill(asked, "primary.checkpoints.internal", [checkpoint("billing", "primary.orders", 0, 42)])
-    ledger = copied("primary", "orders", Position(200, 198, 0), Run(0, 0, 100), Run(102, 100, 98))
-    fill(asked, ledger_topic("primary"), [encode(record) for record in ledger])
-    text = DOCUMENT.read_text(encoding="utf-8").replace("backup.example.com:9092", asked.bootstrap)
-    text = text.replace("```python\n", "").replace("```\n", "")
-    examples = doctest.DocTestParser().get_doctest(text, {}, DOCUMENT.name, str(DOCUMENT), 0)
-    assert len(examples.examples) == 6
-    told: list[str] = []
-    assert doctest.DocTestRunner().run(examples, out=told.append).failed == 0, "".join(told)

@@ -53,6 +53,14 @@ def test_file_and_clusters_may_be_given_in_any_order(written: str, clusters: str
     assert understood(written)[:2] == ("f", clusters.split())
 
 
+def test_the_program_itself_finds_the_file_behind_any_option(tmp_path: Path) -> None:
+    file = str(tmp_path / "missing.properties")
+    ended = call("run", "--listen", "8083", "--clusters", "B", file)
+    assert (ended.returncode, ended.stderr.splitlines()[0]) == (
+        255, f"sparkmirror: {file} cannot be read: No such file or directory",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("written", ["run --listen 8083 --clusters B f", "run --clusters B --listen 8083 f"])
 def test_the_value_of_an_option_is_not_counted_as_the_file(written: str) -> None:
     assert understood(written) == ("f", ["B"], "8083")
