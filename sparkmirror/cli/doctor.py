@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sparkmirror.cli.findings_view import print_lines, report_lines, report_value
+from sparkmirror.cli.findings_view import report_lines, report_value
 from sparkmirror.cli.run import FILE_HELP
+from sparkmirror.cli.styled_lines import print_lines
 from sparkmirror.cli.text import printable
 from sparkmirror.config import load
 from sparkmirror.diagnose import RULES, explain, rule_ids

@@ -2,69 +2,34 @@
 
 from __future__ import annotations
 
-import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rich.console import Console
-from rich.text import Text
-
+from sparkmirror.cli.styled_lines import INDENT, LABELS, STYLES, Line
 from sparkmirror.cli.text import amount, printable
 from sparkmirror.diagnose import RULES, Fact, Finding, FlowReport, Open, Report, Severity
 
 __all__ = [
     "SCHEMA",
-    "Line",
     "fact_lines",
     "finding_value",
     "open_value",
-    "print_lines",
     "report_lines",
     "report_value",
 ]
 
 SCHEMA = 1  # of the JSON; raised when a field changes its meaning or goes away, not when one comes
 ROWS_MAX = 4  # of one cause; all are in the JSON
-LABELS = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.INFO: "INFO"}
-STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "cyan"}
-INDENT = " " * 9
 _STATES = {
     "running": "running", "released": "stopped in order", "dead": "dead", "silent": "no sign of life", "never": "never run",
     "unknown": "not known who runs it",
 }  # fmt: skip
 _PROGRAMS = {"sparkmirror": "sparkmirror", "mm2": "MirrorMaker 2", "": ""}
 
-Line = list[tuple[str, str]]  # words and their styles
-
 
 # --- for people ------------------------------------------------------------------------------------------------
-
-
-def print_lines(lines: Iterator[Line], console: Console) -> None:
-    """Lines in the width of the terminal; elsewhere as they are."""
-    width = console.width if console.is_terminal else None
-    for line in lines:
-        for part in _wrapped(line, width):
-            text = Text()
-            for words, style in part:
-                text.append(words, style=style)
-            console.print(text, soft_wrap=True, highlight=False)
-
-
-def _wrapped(line: Line, width: int | None) -> Iterator[Line]:
-    """Plain lines are folded with their indent; coloured ones are short."""
-    if width is None or len(line) != 1:
-        yield line
-        return
-    words, style = line[0]
-    if words.lstrip().startswith("$ "):
-        yield line  # a command must stay one line, or it cannot be copied
-        return
-    indent = " " * (len(words) - len(words.lstrip()))
-    for part in textwrap.wrap(words, max(width, 40), subsequent_indent=indent, drop_whitespace=True) or [""]:
-        yield [(part if part.startswith(indent) else indent + part.lstrip(), style)]
 
 
 def report_lines(report: Report, *, facts_of: str = "") -> Iterator[Line]:

@@ -10,8 +10,9 @@ import typer
 from rich.console import Console
 
 from sparkmirror.cli.doctor import READS_HELP, REDELIVERY, WAIT_HELP
-from sparkmirror.cli.findings_view import SCHEMA, Line, fact_lines, finding_value, open_value, print_lines
+from sparkmirror.cli.findings_view import SCHEMA, fact_lines, finding_value, open_value
 from sparkmirror.cli.run import FILE_HELP
+from sparkmirror.cli.styled_lines import Line, print_lines
 from sparkmirror.cli.text import json_text, printable
 from sparkmirror.config import load
 from sparkmirror.diagnose import Answer, Finding, Report, Severity, why

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from sparkmirror.diagnose.group_position import Circumstances, Ends, PositionFinding, RowFacts, find_cause
 from sparkmirror.groups import Basis, Translation
 from sparkmirror.groups.proof import Proof, by_ledger, by_position
-from sparkmirror.model import Checkpoint, OffsetSync, TopicPartition
+from sparkmirror.model import Checkpoint, OffsetSync
 from sparkmirror.tools.doctor.facts import Copy, Facts, GroupFacts, Part
 
 __all__ = ["JudgedPosition", "judged_positions"]
 
 SLACK_S = 10.0
-Proofs = dict[tuple[str, TopicPartition], Proof]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +33,15 @@ def judged_positions(facts: Facts) -> Iterator[JudgedPosition]:
     for group in facts.groups.values():
         if not group.is_source_known or not group.is_target_known:
             continue
+        is_overdue = _is_group_overdue(facts, group)
         for partition, offset in group.source.items():
             copy = facts.copies.get(partition)
             row = None if copy is None else _row(facts, group, copy, offset)
             if copy is None or row is None:
                 continue
             proof = proofs.get((group.name, partition)) or _estimate(group, copy, row)
-            yield JudgedPosition(group, copy, row, proof, find_cause(row, proof, _around(facts, group, copy, offset)))
+            around = _around(facts, group, copy, offset, is_group_overdue=is_overdue)
+            yield JudgedPosition(group, copy, row, proof, find_cause(row, proof, around))
 
 
 def _row(facts: Facts, group: GroupFacts, copy: Copy, offset: int) -> RowFacts | None:
@@ -88,7 +89,9 @@ def _estimate(group: GroupFacts, copy: Copy, row: RowFacts) -> Proof | None:
     )
 
 
-def _around(facts: Facts, group: GroupFacts, copy: Copy, offset: int) -> Circumstances:
+def _around(
+    facts: Facts, group: GroupFacts, copy: Copy, offset: int, *, is_group_overdue: bool | None
+) -> Circumstances:
     flow, partition = facts.flow, copy.partition
     return Circumstances(
         now_ms=facts.now_ms,
@@ -98,7 +101,7 @@ def _around(facts: Facts, group: GroupFacts, copy: Copy, offset: int) -> Circums
         has_checkpoints=bool(group.checkpoints),
         translatable=group.translated[partition] is not None if partition in group.translated else None,
         first_translatable=None if copy.sync is None else copy.sync.upstream,
-        is_group_overdue=_is_group_overdue(facts, group),
+        is_group_overdue=is_group_overdue,
         is_checkpoint_overdue=_is_checkpoint_overdue(facts, group, copy, offset),
     )
 

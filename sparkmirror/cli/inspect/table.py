@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 from typing import TextIO
 
 from rich.console import Console
-from rich.text import Text
 
 from sparkmirror.cli.inspect.actions import action_of
+from sparkmirror.cli.styled_lines import INDENT, LABELS, STYLES, Line, print_lines
 from sparkmirror.cli.text import amount, duration, printable
 from sparkmirror.diagnose.findings import Severity
 from sparkmirror.state import Notes
 from sparkmirror.tools.inspection import CauseTally, FlowStanding, FlowTally, InspectedFlow, InspectedRow
 
-__all__ = ["Line", "TableForm", "flow_lines"]
+__all__ = ["TableForm", "flow_lines"]
 
-Line = list[tuple[str, str]]  # words and their styles
-
-LABELS = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.INFO: "INFO", Severity.FINE: "OK"}
-STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "cyan", Severity.FINE: "green"}
 # In the order of how good they are.
 RESULTS = (
     "exact", "synced", "behind", "moving", "unproven", "the target's own", "empty", "too old", "not synced", "ahead",
     "beyond end",
 )  # fmt: skip
-INDENT = " " * 9
 
 
 class TableForm:
@@ -47,20 +41,12 @@ class TableForm:
 
     def end(self, reports: list[tuple[InspectedFlow, Notes]], status: int) -> None:
         """Everything."""
-        width = self._console.width if self._console.is_terminal else None
         for number, (report, _) in enumerate(reports):
             if number:
-                self._print([("", "")])
-            for line in flow_lines(report, self._path, includes_ok=self._includes_ok, before=self._before.get(report.flow)):
-                for part in _wrapped(line, width):
-                    self._print(part)
+                print_lines([[("", "")]], self._console)
+            before = self._before.get(report.flow)
+            print_lines(flow_lines(report, self._path, includes_ok=self._includes_ok, before=before), self._console)
             self._before[report.flow] = report
-
-    def _print(self, line: Line) -> None:
-        text = Text()
-        for words, style in line:
-            text.append(words, style=style)
-        self._console.print(text)
 
 
 def flow_lines(
@@ -171,33 +157,6 @@ def _change(tally: CauseTally, before: InspectedFlow | None) -> str:
     same = [known.rows for known in before.tally.causes if known.cause is tally.cause and known.severity is tally.severity]
     change = tally.rows - sum(same)
     return f" ({change:+,})" if change else ""
-
-
-def _wrapped(line: Line, width: int | None) -> Iterator[Line]:
-    """A line cut at blanks so that it fits, its later parts indented as its words begin. A command stays in one piece."""
-    text = "".join(words for words, _ in line)
-    is_command = any(style == "green" and words.startswith(("sparkmirror", "kafka")) for words, style in line)
-    if width is None or len(text) <= width or is_command:
-        yield line
-        return
-    lead = len(text) - len(text.lstrip()) + (7 if text.startswith(INDENT) else 2)
-    pieces = textwrap.wrap(text, width, subsequent_indent=" " * lead, drop_whitespace=True, break_long_words=False)
-    at = 0
-    for number, piece in enumerate(pieces):
-        body = piece if not number else piece[lead:]
-        start = text.index(body, at)
-        styled = list(_slice(line, start, start + len(body)))
-        at = start + len(body)
-        yield [(" " * lead, ""), *styled] if number else styled
-
-
-def _slice(line: Line, start: int, stop: int) -> Iterator[tuple[str, str]]:
-    at = 0
-    for words, style in line:
-        part = words[max(start - at, 0) : max(stop - at, 0)]
-        if part:
-            yield part, style
-        at += len(words)
 
 
 def _counted(count: int, noun: str) -> str:

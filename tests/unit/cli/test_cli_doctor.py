@@ -8,13 +8,16 @@ import shlex
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 from unit.tools.doctor_builders import NOW, ORDERS, OURS, a_copy, a_group, ends, facts_of, our_copy, report_of
 
 from sparkmirror.cli.app import app
-from sparkmirror.cli.findings_view import print_lines, report_lines, report_value
+from sparkmirror.cli.findings_view import report_lines, report_value
+from sparkmirror.cli.styled_lines import print_lines
 from sparkmirror.diagnose import RULES, Report
 from sparkmirror.diagnose.findings import Open, Subject
 from sparkmirror.errors import ConfigError
@@ -162,3 +165,16 @@ def test_every_command_of_a_finding_is_one_that_the_program_takes() -> None:
         while hasattr(taken, "commands"):
             taken = taken.commands[words.pop(0)]
         taken.make_context(command, list(words))  # raises for a word that it does not know
+
+
+WORDS = st.lists(st.text("ab .-,→", min_size=1, max_size=60), min_size=1, max_size=4)
+
+
+@given(WORDS, st.integers(40, 90))
+def test_folding_keeps_every_word_in_order_and_fits_the_terminal(parts: list[str], width: int) -> None:
+    out = io.StringIO()
+    terminal = Console(file=out, width=width, force_terminal=True, color_system=None)
+    print_lines([[(words, "bold") for words in parts]], terminal)
+    found, wanted = out.getvalue(), "".join(parts)
+    assert "".join(found.split()) == "".join(wanted.split())
+    assert all(len(line) <= max(width, max(map(len, wanted.split()), default=0) + 16) for line in found.splitlines())
