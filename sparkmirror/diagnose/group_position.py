@@ -9,7 +9,7 @@ missing commit by design, and that before "nothing explains it".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparkmirror.diagnose.findings import ERROR, INFO, LIKELY, POSSIBLE, PROVEN, WARNING, Certainty, Severity
 from sparkmirror.groups.proof import Proof
@@ -208,12 +208,16 @@ class Circumstances:
 
 @dataclass(frozen=True, slots=True)
 class PositionFinding:
-    """The cause of one position, how bad and how certain it is there, and the numbers that say so."""
+    """The cause of one position, how bad and how certain it is there, and the numbers that say so.
+
+    `also`: what else lies past the target's end there: a commit that does comes from a mapping that does.
+    """
 
     cause: Cause
     severity: Severity
     certainty: Certainty
     detail: str
+    also: tuple[PositionFinding, ...] = ()
 
 
 def find_cause(facts: RowFacts, proof: Proof | None, around: Circumstances) -> PositionFinding:
@@ -234,8 +238,9 @@ def _by_this_sample(facts: RowFacts, proof: Proof | None, around: Circumstances)
     if facts.target_state in ALIVE_STATES:
         at = "" if facts.target_offset is None else f", position {facts.target_offset}"
         return _finding("active", f"state {facts.target_state} on the target{at}")
-    for found in _past_target_end(facts, around):
-        return found
+    past = tuple(_past_target_end(facts, around))
+    if past:
+        return replace(past[0], also=past[1:])
     if facts.target_offset is not None:
         return _of_synced(facts, facts.target_offset, proof, around)
     if facts.source_ends.is_empty:

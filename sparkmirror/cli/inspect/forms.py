@@ -166,6 +166,7 @@ def row_value(row: InspectedRow, path: str) -> dict[str, Any]:
             "title": found.cause.title,
             "means": found.cause.means,
             "detail": found.detail,
+            "also": [one.cause.check for one in found.also],
             "action": action_of(row, path),
         },
         "read_at_ms": facts.read_at_ms,

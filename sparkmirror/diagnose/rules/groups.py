@@ -8,7 +8,7 @@ from itertools import groupby
 
 from sparkmirror.diagnose.findings import ERROR, INFO, LIKELY, PROVEN, WARNING, Fact, Finding, Rule, Subject, Verdicts
 from sparkmirror.diagnose.flow_positions import JudgedPosition
-from sparkmirror.diagnose.group_position import OWN_POSITIONS
+from sparkmirror.diagnose.group_position import OWN_POSITIONS, PositionFinding
 from sparkmirror.diagnose.wording import ago, command_for, copy_facts, counted, finding, lasting, subject_of
 from sparkmirror.groups.proof import Proof
 from sparkmirror.tools.doctor.facts import Facts, Part
@@ -29,10 +29,11 @@ def _by_group(positions: Positions) -> Iterator[tuple[str, list[JudgedPosition]]
 
 
 def _at(
-    facts: Facts, position: JudgedPosition, cause: str, message: str, *evidence: Fact, mend: str = "", command: str = ""
-) -> Finding:
-    """A finding about one position: id, severity and certainty are the position's own."""
-    found, place, name = position.finding, position.copy.partition, position.group.name
+    facts: Facts, position: JudgedPosition, cause: str, message: str, *evidence: Fact, mend: str = "", command: str = "",
+    judged: PositionFinding | None = None,
+) -> Finding:  # fmt: skip
+    """A finding about one position: id, severity and certainty are what was judged of it."""
+    found, place, name = judged or position.finding, position.copy.partition, position.group.name
     return finding(
         facts, found.cause.check, found.severity, found.certainty, Subject(place.topic, place.partition, name),
         cause=cause, message=f"group {name} at {place}: {message}", evidence=evidence, mend=mend, command=command,
@@ -202,15 +203,16 @@ def _past_end(facts: Facts, positions: Positions) -> Verdicts:
 
 
 def _stale_checkpoint(facts: Facts, positions: Positions) -> Verdicts:
-    """Of checkpoints alone: a sync that is past the end is reported once for its partition."""
-    for position in _of(positions, "C08"):
+    """Of checkpoints alone: a sync that lies past the end is reported once for its partition."""
+    for position in positions:
+        judged = next((one for one in (position.finding, *position.finding.also) if one.cause.check == "C08"), None)
         row, ends = position.facts, position.facts.target_ends
-        if ends is None or row.checkpoint is None or (row.sync is not None and row.sync.downstream_offset >= ends.end):
+        if judged is None or ends is None or row.checkpoint is None or row.checkpoint.downstream_offset <= ends.end:
             continue
         yield _at(
             facts, position, "a checkpoint of an earlier incarnation of the target topic",
             f"its checkpoint names {row.checkpoint.downstream_offset} of {row.target}, which ends at {ends.end}",
-            *_evidence(position),
+            *_evidence(position), judged=judged,
             mend="stop the flow and reset the topic with its syncs and checkpoints",
             command=command_for(facts, "offsets reset", Subject(row.source.topic), "--with-target"),
         )  # fmt: skip

@@ -121,6 +121,8 @@ def test_C08_a_sync_or_checkpoint_past_the_target_is_of_an_earlier_life() -> Non
     assert "C08 E" in ids(facts_of([a_copy(sync=Synced(9, 30, NOW))]))
     group = a_group(checkpoints={REMOTE: Checkpointed(5, 50, NOW)})
     assert "C08 E" in ids(facts_of(groups=[group]))
+    committed = replace(group, target={REMOTE: 50})
+    assert ids(facts_of(groups=[committed])) == ["C07 E", "C08 E"]
 
 
 @pytest.mark.parametrize(
