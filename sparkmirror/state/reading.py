@@ -93,7 +93,7 @@ class ClusterReader:
         self.notes = Notes()
         self.known: dict[str, int] = {}
         self.unknown: dict[str, Unknown] = {}
-        self._down: set[Side] = set()  # clusters that are not asked any more
+        self._down: dict[Side, Unknown] = {}  # clusters that are not asked any more, and why
         self._reached: set[Side] = set()
         self._kept: dict[str, object] = {}
 
@@ -109,32 +109,37 @@ class ClusterReader:
     def ask(self, part: str, side: Side, look: Callable[[ClusterClient], T], default: D) -> T | D:
         """What one cluster answers, or `default` and an unknown part. A cluster that does not answer is not asked again."""
         client = self.clients[side]
-        if side in self._down:
-            self.unknown[part] = Unknown(f"cluster {client.alias} does not answer", A_BROKER)
+        if not self._reach(side):
+            self.unknown[part] = self._down[side]
             return default
         try:
-            if side not in self._reached:
-                client.view(())  # without retries: whether a cluster is there is known at once
-                self._reached.add(side)
             found = look(client)
         except (ClusterUnreachable, ConnectionLost) as error:
-            if not self._answers(client):  # one broker that is lost is not the cluster
-                self._down.add(side)
+            self._reached.discard(side)  # one broker that is lost is not the cluster: it is asked whether it is there
             self._fail(part, "unreachable", client, error.message, A_BROKER)
         except ClusterError as error:
-            needs = error.needs if isinstance(error, BrokerRefused) else ""
-            self._fail(part, "refused", client, f"{part}: {error.message}", needs or error.hint)
+            self._fail(part, "refused", client, f"{part}: {error.message}", needs_of(error))
         else:
             self.known[part] = now_ms()
             return found
         return default
 
-    def _answers(self, client: ClusterClient) -> bool:
+    def _reach(self, side: Side) -> bool:
+        """Whether the cluster answers us; asked once, without retries, and noted once if it does not."""
+        client = self.clients[side]
+        if side in self._reached or side in self._down:
+            return side in self._reached
         try:
             client.view(())
-        except ClusterError:
-            return False
-        return True
+        except (ClusterUnreachable, ConnectionLost) as error:
+            self._down[side] = Unknown(f"cluster {client.alias} does not answer", A_BROKER)
+            self.notes.add(Note("unreachable", client.alias, error.message))
+        except ClusterError as error:
+            self._down[side] = Unknown(error.message, needs_of(error))
+            self.notes.add(Note("refused", client.alias, error.message, needs_of(error)))
+        else:
+            self._reached.add(side)
+        return side in self._reached
 
     def _fail(self, part: str, kind: NoteKind, client: ClusterClient, message: str, needs: str) -> None:
         self.unknown[part] = Unknown(message.removeprefix(f"{part}: "), needs)
@@ -193,6 +198,11 @@ class ClusterReader:
         note = Note("refused", client.alias, message, right, topic, group)
         self.notes.add(note)
         return note
+
+
+def needs_of(error: ClusterError) -> str:
+    """The right that a refusal names, else what to do about it."""
+    return (error.needs if isinstance(error, BrokerRefused) else "") or error.hint
 
 
 def read_to_high_watermark(client: ClusterClient, partition: TopicPartition) -> Iterator[Record]:

@@ -108,7 +108,7 @@ def send(client: ClusterClient, place: TopicPartition, *batches: bytes) -> list[
     found = []
     for one in batches:
         parts = encode_produce({place.topic: [(place.partition, one)]})
-        frame, at = client.talk_to_leader(place, partial(exchange, 0, 9, parts))
+        frame, at = client.talk(client.leader_node(place), partial(exchange, 0, 9, parts))
         [verdict] = parse_produce(frame, at, by_id=False)
         found.append((verdict.error, verdict.base_offset))
     return found
@@ -257,7 +257,7 @@ def test_a_fetch_outside_the_log_is_refused(client: ClusterClient, topic: str) -
     for offset, identity in ((0, None), (1, None), (2, None), (0, topic_id), (0, b"x" * 16)):
         body = encode_fetch({identity or topic: [FetchFrom(0, offset)]}, FetchLimits(0, 0, 1000, 1000, 0))
         version = 12 if identity is None else 13
-        frame, at = client.talk_to_leader(place, partial(exchange, 1, version, [body]))
+        frame, at = client.talk(client.leader_node(place), partial(exchange, 1, version, [body]))
         [part] = parse_fetch(frame, at, by_id=identity is not None).partitions
         answers.append((part.error, part.high_watermark, part.log_start))
     assert answers == [(0, 1, 0), (0, 1, 0), (1, -1, -1), (0, 1, 0), (UNKNOWN_TOPIC_ID, -1, -1)]
@@ -279,10 +279,9 @@ def test_deleted_records_move_the_start_of_the_log(client: ClusterClient, topic:
 def test_a_reader_waits_for_what_is_appended_and_hears_it(client: ClusterClient, topic: str) -> None:
     place = TopicPartition(topic, 0)
     reader = LogReader(client, place, 0)
-    with closing(reader):
-        assert reader.poll(10) == []
-        append_records(client, place, [(b"k", b"v"), (b"l", None)], 1_000)
-        assert values_of(reader.poll(5_000)) == [(0, b"v"), (1, None)]
+    assert reader.poll(10) == []
+    append_records(client, place, [(b"k", b"v"), (b"l", None)], 1_000)
+    assert values_of(reader.poll(5_000)) == [(0, b"v"), (1, None)]
 
 
 def test_the_end_of_a_leader_epoch_is_the_end_of_the_log(client: ClusterClient, topic: str) -> None:
@@ -364,7 +363,7 @@ def open_transaction(
     one = bytes(build_batch(records, producer=Producer(*producer, 0), attributes=TRANSACTIONAL))
     body = b"".join(map(bytes, encode_produce({place.topic: [(place.partition, one)]})))
     named = bytes([len(name) + 1]) + name.encode() + body[1:]  # our own encoder never names a transactional id
-    frame, at = client.talk_to_leader(place, partial(exchange, 0, 9, [named]))
+    frame, at = client.talk(client.leader_node(place), partial(exchange, 0, 9, [named]))
     assert [verdict.error for verdict in parse_produce(frame, at, by_id=False)] == [0]
 
 
@@ -397,7 +396,7 @@ def test_a_batch_is_appended_by_the_id_of_its_topic_and_refused_by_another(clien
     found = []
     for identity in (topic_id, b"x" * 16):
         parts = encode_produce({identity: [(0, batch(b"a"))]})
-        frame, at = client.talk_to_leader(place, partial(exchange, 0, 13, parts))
+        frame, at = client.talk(client.leader_node(place), partial(exchange, 0, 13, parts))
         found += [(verdict.error, verdict.base_offset) for verdict in parse_produce(frame, at, by_id=True)]
     assert found == [(0, 0), (UNKNOWN_TOPIC_ID, -1)]
 

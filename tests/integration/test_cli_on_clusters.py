@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from integration.scenario import commit
 
+from sparkmirror.diagnose.inspector_rows import COLUMNS, HEADER, parse_csv_line
+from sparkmirror.diagnose.inspector_verdicts import VERDICTS
 from sparkmirror.local import LocalCluster, create_topic, perf_produce
-from sparkmirror.tools.inspection import COLUMNS, HEADER, VERDICTS, parse_csv_line
 
 BIN = Path(sys.executable).parent
 PROGRAM = str(BIN / "sparkmirror")

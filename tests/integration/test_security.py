@@ -279,7 +279,8 @@ def test_an_appender_outlives_its_sessions(secured: Secured) -> None:
     address, keys = secured.target.address_of("SCRAM512"), secured.files.scram("scram512", "SCRAM-SHA-512")
     place = TopicPartition("appended", 0)
     create_topics(secured.target, {place.topic: (1, {})})
-    with closing(client_of("B", address, keys)) as client, closing(Appender(client)) as appender:
+    with closing(client_of("B", address, keys)) as client:
+        appender = Appender(client)
         began, sent = time.monotonic(), 0
         while time.monotonic() - began < 1.3 * SESSION_MS / 1000:
             assert appender.send_once({place: batch_of([b"%d" % sent])}) == {place: sent}

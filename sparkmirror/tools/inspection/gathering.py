@@ -17,7 +17,7 @@ from sparkmirror.diagnose.group_position import Circumstances, Ends, PositionFin
 from sparkmirror.diagnose.inspector_rows import judge, sort_key
 from sparkmirror.diagnose.inspector_verdicts import ACTIVE_STATES, StrictLoop, Verdict
 from sparkmirror.model import Checkpoint, Side, TopicPartition
-from sparkmirror.state import CopyPosition, FlowState, Note, mapped_partition, now_ms
+from sparkmirror.state import CopyPosition, FlowState, Note, Part, mapped_partition, now_ms
 from sparkmirror.tools.inspection.positions import PositionWorth
 from sparkmirror.tools.proof import Proof, WalkLimits
 from sparkmirror.topology import JavaPattern, group_filter, topic_filter
@@ -272,11 +272,17 @@ class FlowInspection:
             commits_interval_s=max(self.flow.sync_group_offsets_interval_seconds, 0),
             comes_from_target=self.state.policy.topic_source(row.source.topic) == self.flow.name.target,
             has_checkpoints=self.state.checkpoints().last.has_group(row.group),
-            translatable=self._worth.translation(row) is not None,
+            translatable=self._is_translatable(row),
             first_translatable=min(usable, default=None),
             is_target_known=row.target not in self._unknown,
             behind_max=self._options.behind_max,
         )
+
+    def _is_translatable(self, row: RowFacts) -> bool | None:
+        """Whether ledger or syncs reach back to the source position; None if they could not be read."""
+        if self._worth.translation(row) is not None:
+            return True
+        return None if self.state.unknown.keys() & {Part.SYNCS, Part.LEDGER} else False
 
     # --- the flow ------------------------------------------------------------------------------------------------
 

@@ -22,13 +22,14 @@ from sparkmirror.client import (
     RemoteOffset,
     RemotePosition,
     TopicPartition,
-    reading,  # to watch what is read
     translate_offsets,
 )
 from sparkmirror.clusters import ClusterClient, append_records
+from sparkmirror.clusters import log as reading  # to watch what is read
 from sparkmirror.config import ClusterSettings
 from sparkmirror.ledger import Position, Run, encode
 from sparkmirror.model import Checkpoint
+from sparkmirror.state import following
 from sparkmirror.topology import ledger_topic
 from sparkmirror.wire import encode_checkpoint
 
@@ -116,9 +117,9 @@ def test_deadline_amid_the_topic_returns_no_part_of_it(
     append(fake_cluster, f"{ALIAS}.checkpoints.internal", [checkpoint("g", f"{ALIAS}.orders", 0, 9)])
     read_raw, is_slow = reading.read_raw, [True]
 
-    def slow(client: ClusterClient, partition: TopicPartition, offset: int) -> Any:
+    def slow(client: ClusterClient, partition: TopicPartition, offset: int, **more: Any) -> Any:
         """One batch for each answer, and none in time after the first."""
-        found = read_raw(client, partition, offset)
+        found = read_raw(client, partition, offset, **more)
         if is_slow[0]:
             found.batches = found.batches[:1]
             time.sleep(0.75)
@@ -142,9 +143,9 @@ def test_second_exact_question_reads_only_what_is_new(
     read_at: list[int] = []
     read_raw = reading.read_raw
 
-    def noted(client: ClusterClient, partition: TopicPartition, offset: int) -> Any:
+    def noted(client: ClusterClient, partition: TopicPartition, offset: int, **more: Any) -> Any:
         read_at.append(offset)
-        return read_raw(client, partition, offset)
+        return read_raw(client, partition, offset, **more)
 
     monkeypatch.setattr(reading, "read_raw", noted)
     source, remote, ledger = TopicPartition("orders", 0), TopicPartition(f"{ALIAS}.orders", 0), ledger_topic(ALIAS)
@@ -158,7 +159,7 @@ def test_second_exact_question_reads_only_what_is_new(
         assert client.translate_exact(ALIAS, {source: 14}) == {source: RemotePosition(remote, 13, Basis.EXACT)}
         assert read_at == [0, 2]
         assert client.translate_exact(ALIAS, {TopicPartition("unheard", 0): 3}) == {}
-        monkeypatch.setattr(reading, "KEPT_S_MAX", -1.0)
+        monkeypatch.setattr(following, "KEPT_S_MAX", -1.0)
         assert client.translate_exact(ALIAS, {source: 14}) == {source: RemotePosition(remote, 13, Basis.EXACT)}
         assert read_at == [0, 2, 0]
         monkeypatch.undo()

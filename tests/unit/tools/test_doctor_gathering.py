@@ -12,7 +12,7 @@ from sparkmirror.clusters import ClusterView
 from sparkmirror.errors import BrokerTooOld
 from sparkmirror.ledger import Attempt, Open, Position, Receipt, Run
 from sparkmirror.model import OffsetSync, TopicPartition
-from sparkmirror.state import CheckpointTable, FlowState, LedgerTable, Note, PositionTable, SyncTable
+from sparkmirror.state import CheckpointTable, FlowState, LedgerTable, Note, PositionTable, SyncTable, Unknown
 from sparkmirror.state.reading import NOTES_MAX
 from sparkmirror.tools.doctor.examination import sample_of
 from sparkmirror.tools.doctor.facts import Part, Synced
@@ -212,7 +212,7 @@ def test_a_broker_that_is_too_old_leaves_the_part_unknown_with_the_reason() -> N
 def full_of_notes() -> FlowState:
     """As many as are kept, and the clusters do not answer any more."""
     flow = FlowState(flow_of())
-    flow.reader._down |= {"source", "target"}
+    flow.reader._down |= dict.fromkeys(("source", "target"), Unknown("does not answer"))
     for number in range(NOTES_MAX):
         flow.notes.add(Note("malformed", "B", f"record {number}"))
     return flow
