@@ -46,7 +46,7 @@ $(PACKAGES): pyproject.toml | check-python check-java
 	@touch $@
 
 $(STAMP): $(PACKAGES)
-	@$(VENV)/bin/python -m sparkmirror.pipeline
+	@$(VENV)/bin/python -m sparkmirror.transforms
 	@touch $@
 
 jars: install
@@ -63,7 +63,7 @@ check: lint
 # brokers waits for them.
 test: $(PACKAGES)
 	@$(VENV)/bin/python -m sparkmirror.local >/dev/null & fetching=$$!; \
-	$(VENV)/bin/python -m sparkmirror.pipeline & preparing=$$!; \
+	$(VENV)/bin/python -m sparkmirror.transforms & preparing=$$!; \
 	$(VENV)/bin/python -m pytest -v -n 3 --dist $(DIST) --no-loadscope-reorder --tb=short --durations=10 $(PYTEST_ARGS); \
 	status=$$?; wait $$fetching && wait $$preparing && exit $$status
 

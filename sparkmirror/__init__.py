@@ -33,7 +33,7 @@ from sparkmirror.model import FlowName, TopicPartition
 if typing.TYPE_CHECKING:
     from sparkmirror.config import Settings
     from sparkmirror.control import FlowPlan, Plan
-    from sparkmirror.pipeline import FlowStatus, PartitionStatus
+    from sparkmirror.status import FlowStatus, PartitionStatus
 
 __all__ = [
     "ClusterError",
@@ -63,8 +63,8 @@ __version__ = "0.1.0"
 
 _LATE = {
     "FlowPlan": "sparkmirror.control",
-    "FlowStatus": "sparkmirror.pipeline",
-    "PartitionStatus": "sparkmirror.pipeline",
+    "FlowStatus": "sparkmirror.status",
+    "PartitionStatus": "sparkmirror.status",
     "Plan": "sparkmirror.control",
     "Settings": "sparkmirror.config",
 }

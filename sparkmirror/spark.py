@@ -1,5 +1,5 @@
 """Kafka topics in anyone's PySpark program: `register(session)`, then `format("kafka-records")`."""
 
-from sparkmirror.pipeline.records.registering import register
+from sparkmirror.datasource.registering import register
 
 __all__ = ["register"]

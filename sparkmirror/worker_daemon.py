@@ -21,7 +21,7 @@ def main() -> None:
     sys.path[:] = [path for path in sys.path if path not in zipped]
     if importlib.util.find_spec("pyspark") is None:
         sys.path[1:1] = zipped
-    importlib.import_module("sparkmirror.pipeline.task")
+    importlib.import_module("sparkmirror.slot.task")
     importlib.import_module("pyspark.worker")
     runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)
 

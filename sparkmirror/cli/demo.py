@@ -25,7 +25,7 @@ from sparkmirror.diagnose.exit_status import INTERRUPTED
 from sparkmirror.local import KAFKA_VERSION, LocalCluster, kafka_jars, open_clusters
 from sparkmirror.local.reading import JavaRecord, compare, java_records, topic_ends
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline import FlowStatus
+from sparkmirror.status import FlowStatus
 
 __all__ = ["demo"]
 

@@ -16,8 +16,8 @@ from sparkmirror.cli.styled_lines import print_lines
 from sparkmirror.cli.text import printable
 from sparkmirror.config import load
 from sparkmirror.diagnose import RULES, explain, rule_ids
-from sparkmirror.tools.doctor.examination import Examination, examine, wanted_ids
-from sparkmirror.tools.doctor.gathering import GatherOptions
+from sparkmirror.examination.examine import Examination, examine, wanted_ids
+from sparkmirror.state.gathering import GatherOptions
 
 __all__ = ["doctor"]
 

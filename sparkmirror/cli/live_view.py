@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from sparkmirror.cli.log_view import NoteLog, chore_lines
-from sparkmirror.cli.standing import Meter, Rate
+from sparkmirror.cli.run_status import Meter, Rate
 from sparkmirror.cli.text import amount, duration, megabytes, printable
 from sparkmirror.model import FlowName
-from sparkmirror.pipeline import FlowStatus, Trouble, counted_states, flow_state, troubles
+from sparkmirror.status import FlowStatus, Trouble, counted_states, flow_state, troubles
 
 __all__ = ["LiveView", "flow_picture"]
 

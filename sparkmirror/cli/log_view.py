@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sparkmirror.cli.standing import Meter, Rate
+from sparkmirror.cli.run_status import Meter, Rate
 from sparkmirror.cli.text import printable
 from sparkmirror.model import FlowName
-from sparkmirror.pipeline import FlowNotes, FlowStatus, PartitionStatus, Trouble, counted_states, flow_state, troubles
+from sparkmirror.status import FlowNotes, FlowStatus, PartitionStatus, Trouble, counted_states, flow_state, troubles
 
 __all__ = ["Line", "LogView", "NoteLog", "changes", "chore_lines", "summary"]
 

@@ -14,13 +14,14 @@ from rich.console import Console
 
 from sparkmirror.cli.live_view import LiveView
 from sparkmirror.cli.log_view import LogView
+from sparkmirror.cli.run_status import exit_status, stop_lines
 from sparkmirror.cli.signals import Interrupted, Signals
-from sparkmirror.cli.standing import exit_status, stop_lines
 from sparkmirror.cli.text import printable
 from sparkmirror.config import load
 from sparkmirror.control import Mirror, RunOptions
 from sparkmirror.metrics import MetricsFile
-from sparkmirror.pipeline import FlowStatus, FreedMemory, return_freed_memory
+from sparkmirror.slot.heap import FreedMemory, return_freed_memory
+from sparkmirror.status import FlowStatus
 
 if TYPE_CHECKING:
     from sparkmirror.rest import HttpDoor

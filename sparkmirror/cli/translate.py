@@ -16,8 +16,8 @@ from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.cli.text import amount, json_text, printable
 from sparkmirror.config import choose_flow, load
 from sparkmirror.model import TopicPartition
-from sparkmirror.tools.proof import WalkLimits
-from sparkmirror.tools.translating import TranslatedPosition, TranslateRequest, Translations, translate_positions
+from sparkmirror.offsets.proof import WalkLimits
+from sparkmirror.positions.translating import TranslatedPosition, TranslateRequest, Translations, translate_positions
 from sparkmirror.topology import require_custom_classes
 
 __all__ = ["SCHEMA", "as_csv", "as_json", "as_lines", "print_table", "translate"]

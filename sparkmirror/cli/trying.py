@@ -18,7 +18,7 @@ from sparkmirror.errors import ConfigInvalid
 from sparkmirror.topology import name_filter
 
 if TYPE_CHECKING:
-    from sparkmirror.pipeline.records.trial import Shown, Trial, TriedRecord
+    from sparkmirror.transforms.trial import Shown, Trial, TriedRecord
 
 __all__ = ["try_command"]
 
@@ -43,7 +43,7 @@ def try_command(
     chosen = _flow(settings, flow)
     given = TransformSettings("--sql", (topic,), sql, "", 0) if sql is not None else None
     transforms = (given,) if given is not None else _of_topic(settings, chosen, topic)
-    from sparkmirror.pipeline.records.trial import try_transforms  # Spark and Arrow take a while
+    from sparkmirror.transforms.trial import try_transforms  # Spark and Arrow take a while
 
     _show(try_transforms(settings, chosen, transforms, topic, limit), topic, Console())
 

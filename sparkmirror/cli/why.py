@@ -17,8 +17,8 @@ from sparkmirror.cli.text import json_text, printable
 from sparkmirror.config import load
 from sparkmirror.diagnose import Answer, Finding, Report, Severity, why
 from sparkmirror.diagnose.exit_status import status_of
-from sparkmirror.tools.doctor.examination import Examination, examine
-from sparkmirror.tools.doctor.gathering import GatherOptions
+from sparkmirror.examination.examine import Examination, examine
+from sparkmirror.state.gathering import GatherOptions
 
 __all__ = ["why_command"]
 

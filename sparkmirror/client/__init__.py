@@ -2,8 +2,8 @@
 
 from sparkmirror.client.mirror_client import MirrorClient, RemoteOffset, RemotePosition, translate_offsets
 from sparkmirror.client.refusals import CheckpointsMissing, LedgerMissing
-from sparkmirror.groups import Basis
 from sparkmirror.model import TopicPartition
+from sparkmirror.offsets import Basis
 from sparkmirror.state import DeadlineReached
 
 __all__ = [

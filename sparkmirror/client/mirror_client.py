@@ -14,8 +14,8 @@ from sparkmirror.client.chains import is_remote, shortest_way, upstream_clusters
 from sparkmirror.client.properties import read_properties
 from sparkmirror.client.refusals import CheckpointsMissing, LedgerMissing
 from sparkmirror.clusters import ClusterClient
-from sparkmirror.groups import Basis
 from sparkmirror.model import TopicPartition
+from sparkmirror.offsets import Basis
 from sparkmirror.state import CheckpointTable, FollowedTopic, LedgerTable, Table
 from sparkmirror.topology import ReplicationPolicy, ledger_topic
 

@@ -24,7 +24,6 @@ from sparkmirror.clusters.groups import (
     committed_offsets,
     list_groups,
 )
-from sparkmirror.clusters.lane import Lane, Reply
 from sparkmirror.clusters.log import LogReader, append_records, read_range, read_raw, read_to_end
 from sparkmirror.clusters.metadata import (
     METADATA_VERSIONS,
@@ -47,6 +46,7 @@ from sparkmirror.clusters.offsets import (
     partition_ends,
     read_offsets,
 )
+from sparkmirror.clusters.pipelined import Lane, Reply
 from sparkmirror.clusters.pool import ConnectionPool
 from sparkmirror.clusters.produce import (
     PRODUCE_API,
@@ -66,7 +66,7 @@ from sparkmirror.clusters.producers import (
     raise_producer_epoch,
 )
 from sparkmirror.clusters.rights import is_right_missing, refusal
-from sparkmirror.clusters.security import principal_of
+from sparkmirror.clusters.security.settings import principal_of
 from sparkmirror.clusters.topics import (
     NewTopic,
     alter_topic_configs,

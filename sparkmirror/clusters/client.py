@@ -19,7 +19,7 @@ from sparkmirror.clusters.metadata import (
 )
 from sparkmirror.clusters.pool import ConnectionPool
 from sparkmirror.clusters.rights import is_right_missing, refusal
-from sparkmirror.clusters.security import principal_of
+from sparkmirror.clusters.security.settings import principal_of
 from sparkmirror.config import ClusterSettings
 from sparkmirror.errors import BrokerRefused, ClusterUnreachable, ConnectionLost
 from sparkmirror.model import TopicPartition

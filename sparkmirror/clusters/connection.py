@@ -23,9 +23,9 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from sparkmirror.clusters import clock
 from sparkmirror.clusters.compact import skip_tags
 from sparkmirror.clusters.error_codes import name_of
-from sparkmirror.clusters.logins import LoginFailed
-from sparkmirror.clusters.security import Login, sasl_login, tls_context, tls_settings
-from sparkmirror.clusters.tls import TlsSettings, handshake_trouble, is_alert
+from sparkmirror.clusters.security.logins import LoginFailed
+from sparkmirror.clusters.security.settings import Login, sasl_login, tls_context, tls_settings
+from sparkmirror.clusters.security.tls import TlsSettings, handshake_trouble, is_alert
 from sparkmirror.config import Secret
 from sparkmirror.errors import BrokerRefused, BrokerTooOld, ClusterUnreachable, ConfigError, ConnectionLost
 from sparkmirror.wire.error_codes import ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sparkmirror.errors import InternalError, SparkmirrorError
-from sparkmirror.pipeline import FlowStatus
+from sparkmirror.status import FlowStatus
 
 __all__ = ["Chore", "Chores"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sparkmirror.clusters import ClusterClient, alter_topic_configs, describe_topic_configs, refusal
 from sparkmirror.config import FlowSettings
-from sparkmirror.pipeline import FlowStatus
+from sparkmirror.status import FlowStatus
 from sparkmirror.topology import ConfigRules, config_changes
 from sparkmirror.wire.error_codes import INVALID_CONFIG
 

@@ -11,7 +11,8 @@ from sparkmirror.control.chores import Chore, Chores
 from sparkmirror.control.configs import ConfigSync
 from sparkmirror.control.group_sync import GroupSync
 from sparkmirror.control.lag_group import LagGroup
-from sparkmirror.pipeline import FlowPlace, FlowStatus
+from sparkmirror.driver import FlowPlace
+from sparkmirror.status import FlowStatus
 
 __all__ = ["FlowChores"]
 

@@ -15,8 +15,10 @@ from sparkmirror.config import ClusterSettings, FlowSettings, Settings, require_
 from sparkmirror.control.flow_chores import FlowChores
 from sparkmirror.control.heartbeats import Heartbeats
 from sparkmirror.control.topics import TopicControl
+from sparkmirror.driver import Conductor, FlowPlace
 from sparkmirror.errors import ClusterUnreachable, EnvironmentUnfit, SparkmirrorError
-from sparkmirror.pipeline import Conductor, FlowPlace, FlowStatus, SparkSlots
+from sparkmirror.session import SparkSlots
+from sparkmirror.status import FlowStatus
 from sparkmirror.topology import ledger_topic, offset_syncs_topic, policy_for, require_custom_classes
 
 __all__ = ["Mirror", "RunOptions", "place_of", "run_flows"]

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sparkmirror import faults
+from sparkmirror import failpoints
 from sparkmirror.clusters import (
     LATEST,
     ClusterClient,
@@ -26,17 +26,12 @@ from sparkmirror.clusters import (
     refusal,
 )
 from sparkmirror.config import FlowSettings
-from sparkmirror.groups import (
-    Basis,
-    TargetGroup,
-    Translation,
-    offsets_to_write,
-)
+from sparkmirror.driver import FlowLedger, FlowPlace, ensure_compacted_topic
 from sparkmirror.ledger import PartitionHistory
 from sparkmirror.model import Checkpoint, TopicPartition
-from sparkmirror.offsets import OffsetMap
-from sparkmirror.pipeline import CheckpointKey, FlowLedger, FlowPlace, FlowStatus, ensure_compacted_topic
+from sparkmirror.offsets import Basis, OffsetMap, TargetGroup, Translation, offsets_to_write
 from sparkmirror.state import CheckpointTable, FollowedTopic, SyncTable, read_settled
+from sparkmirror.status import CheckpointKey, FlowStatus
 from sparkmirror.topology import group_filter, lag_group, policy_for, topic_filter
 from sparkmirror.wire import encode_checkpoint
 from sparkmirror.wire.error_codes import (
@@ -116,8 +111,8 @@ class GroupSync:
             key = CheckpointKey(checkpoint.group, *checkpoint.partition)
             self._status.checkpoints[key] = (written_ms, written_ms - now_ms)
         self._marks.update(marks)
-        if faults.ARMED and news:
-            faults.point("groups.checkpoint_no_commit")
+        if failpoints.ARMED and news:
+            failpoints.point("groups.checkpoint_no_commit")
         return list(notes.sentences(self._source))
 
     def _load(self) -> None:

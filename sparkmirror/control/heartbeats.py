@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 from sparkmirror.clusters import ClusterClient, append_records
 from sparkmirror.config import FlowSettings
+from sparkmirror.driver import ensure_compacted_topic
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.model import Heartbeat, TopicPartition
-from sparkmirror.pipeline import ensure_compacted_topic
 from sparkmirror.topology import policy_for
 from sparkmirror.wire import encode_heartbeat
 

@@ -9,7 +9,7 @@ import time
 
 from sparkmirror.clusters import ClusterClient, Committed, commit_offsets, refusal
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline import FlowStatus
+from sparkmirror.status import FlowStatus
 from sparkmirror.topology import lag_group
 from sparkmirror.wire.error_codes import (
     CLUSTER_AUTHORIZATION_FAILED,

@@ -1,6 +1,6 @@
 """What a run would do, found out without changing anything: gather (reads both clusters), then judge (pure).
 
-The order of starting points is that of `pipeline/starting.py`: the ledger's word, else MirrorMaker 2's position, else
+The order of starting points is that of `driver/starting.py`: the ledger's word, else MirrorMaker 2's position, else
 `auto.offset.reset`; MirrorMaker 2 wins over the ledger where it wrote after it.
 """
 
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from sparkmirror.clusters import EARLIEST, LATEST, ClusterClient, ClusterView, describe_topic_configs, list_offsets
 from sparkmirror.config import FlowSettings, Settings, require_enabled_flow
 from sparkmirror.control.topics import TopicPlan
+from sparkmirror.driver.topic_transforms import TopicTransforms
 from sparkmirror.ledger import LedgerView
 from sparkmirror.model import ConfigEntry, OffsetSync, TopicPartition
-from sparkmirror.pipeline.topic_transforms import TopicTransforms
 from sparkmirror.state import FlowState, OwnerStatus, Part, owner_status
 from sparkmirror.topology import (
     Action,

@@ -18,9 +18,10 @@ from sparkmirror.clusters import (
     refusal,
 )
 from sparkmirror.config import FlowSettings
+from sparkmirror.driver import FlowLedger
 from sparkmirror.errors import ReplicationLoop
 from sparkmirror.model import ConfigEntry
-from sparkmirror.pipeline import Discovery, FlowLedger, MirroredTopic
+from sparkmirror.status import Discovery, MirroredTopic
 from sparkmirror.topology import (
     Action,
     ConfigRules,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING
 
-from sparkmirror.tools.doctor.facts import Facts, Open, Subject
+from sparkmirror.state.facts import Facts, Open, Subject
 
 if TYPE_CHECKING:
     from sparkmirror.diagnose.flow_positions import JudgedPosition

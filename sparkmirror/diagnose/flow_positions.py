@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sparkmirror.diagnose.group_position import Circumstances, Ends, PositionFinding, RowFacts, find_cause
-from sparkmirror.groups import Basis, Translation
-from sparkmirror.groups.proof import Proof, by_ledger, by_position
 from sparkmirror.model import Checkpoint, OffsetSync
-from sparkmirror.tools.doctor.facts import Copy, Facts, GroupFacts, Part
+from sparkmirror.offsets import Basis, Translation
+from sparkmirror.offsets.proof import Proof, by_ledger, by_position
+from sparkmirror.state.facts import Copy, Facts, GroupFacts, Part
 
 __all__ = ["JudgedPosition", "judged_positions"]
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sparkmirror.diagnose.findings import ERROR, INFO, LIKELY, POSSIBLE, PROVEN, WARNING, Certainty, Severity
-from sparkmirror.groups.proof import Proof
 from sparkmirror.model import Checkpoint, OffsetSync, TopicPartition
-from sparkmirror.tools.doctor.facts import ALIVE_STATES
+from sparkmirror.offsets.proof import Proof
+from sparkmirror.state.facts import ALIVE_STATES
 
 __all__ = ["CAUSES", "OWN_POSITIONS", "Cause", "Circumstances", "Ends", "PositionFinding", "RowFacts", "find_cause"]
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from sparkmirror.tools.doctor.facts import ALIVE_STATES
+from sparkmirror.state.facts import ALIVE_STATES
 
 __all__ = [
     "ACTIVE_STATES",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sparkmirror.diagnose.exit_status import status_of
 from sparkmirror.diagnose.findings import Finding, Open, Severity
 from sparkmirror.diagnose.rules import RULES
-from sparkmirror.tools.doctor.facts import Facts
+from sparkmirror.state.facts import Facts
 
 __all__ = ["FlowReport", "Report"]
 

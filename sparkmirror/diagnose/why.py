@@ -9,7 +9,7 @@ from sparkmirror.diagnose.findings import INFO, PROVEN, Finding, Subject
 from sparkmirror.diagnose.report import FlowReport
 from sparkmirror.diagnose.rules.selection import selection_rule
 from sparkmirror.diagnose.wording import counted, finding
-from sparkmirror.tools.doctor.facts import Copy, Facts
+from sparkmirror.state.facts import Copy, Facts
 from sparkmirror.topology import group_filter
 
 __all__ = ["Answer", "Step", "why"]

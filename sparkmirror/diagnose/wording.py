@@ -6,7 +6,7 @@ import datetime
 import shlex
 
 from sparkmirror.diagnose.findings import Certainty, Fact, Finding, Severity, Subject
-from sparkmirror.tools.doctor.facts import ClusterFacts, Copy, Facts
+from sparkmirror.state.facts import ClusterFacts, Copy, Facts
 
 __all__ = [
     "ago",

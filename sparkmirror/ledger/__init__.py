@@ -1,7 +1,8 @@
 """The copying protocol as pure state machines: records, one attempt, recovery, ownership. No I/O, no clock."""
 
 from sparkmirror.ledger.answers import Expect, expectation
-from sparkmirror.ledger.lane import LandedBatch, covered_from, landed, placed_runs, stretches_of
+from sparkmirror.ledger.compacting import ATTEMPTS_MAX, condense, outlived, restate
+from sparkmirror.ledger.intents import LandedBatch, covered_from, landed, placed_runs, stretches_of
 from sparkmirror.ledger.moving import Move, Standing, moved, reset, skip
 from sparkmirror.ledger.owner import (
     AskAppend,
@@ -57,7 +58,6 @@ from sparkmirror.ledger.recovery import (
     Truncated,
     find_out,
 )
-from sparkmirror.ledger.restating import ATTEMPTS_MAX, condense, outlived, restate
 from sparkmirror.ledger.runs import Run, Runs
 from sparkmirror.ledger.view import LedgerView, PartitionHistory
 

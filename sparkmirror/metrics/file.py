@@ -11,7 +11,7 @@ from typing import Self
 from sparkmirror.errors import ConfigError
 from sparkmirror.metrics.exposition import exposition
 from sparkmirror.metrics.registry import MirrorMetrics
-from sparkmirror.pipeline import FlowStatus
+from sparkmirror.status import FlowStatus
 
 __all__ = ["MetricsFile"]
 

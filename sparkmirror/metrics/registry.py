@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from sparkmirror.metrics.names import CHECKPOINT_ATTRIBUTES, OWN, SOURCE_ATTRIBUTES, Metric
 from sparkmirror.metrics.windows import Spread, Window
 from sparkmirror.model import FlowName, TopicPartition
-from sparkmirror.pipeline import CheckpointKey, FlowStatus, PartitionStatus, flow_state
+from sparkmirror.status import CheckpointKey, FlowStatus, PartitionStatus, flow_state
 
 __all__ = ["MirrorMetrics"]
 

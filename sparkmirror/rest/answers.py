@@ -9,8 +9,8 @@ from functools import partial
 from urllib.parse import unquote
 
 from sparkmirror.metrics import MirrorMetrics, exposition
-from sparkmirror.pipeline import FlowStatus, PartitionStatus, counted_states, flow_state, troubles
 from sparkmirror.rest.messages import Answer, json_answer, refusal
+from sparkmirror.status import FlowStatus, PartitionStatus, counted_states, flow_state, troubles
 
 __all__ = ["LIVE", "FlowAnswers"]
 

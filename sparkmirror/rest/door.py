@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Self
 
 from sparkmirror.errors import ConfigError
-from sparkmirror.pipeline import FlowStatus
 from sparkmirror.rest.address import Address
 from sparkmirror.rest.answers import FlowAnswers
 from sparkmirror.rest.connection import Connection, House
+from sparkmirror.status import FlowStatus
 
 __all__ = ["HttpDoor"]
 

@@ -17,10 +17,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from sparkmirror.groups import Checkpoints, Copied, SyncHistories, Translation, translate
 from sparkmirror.ledger import LedgerRecord, LedgerView, Owner, PartitionHistory, SlotBeat, SlotStop
 from sparkmirror.model import OffsetSync, TopicPartition
-from sparkmirror.offsets import OffsetMap
+from sparkmirror.offsets import Checkpoints, Copied, OffsetMap, SyncHistories, Translation, translate
 from sparkmirror.wire import (
     MalformedInternalRecord,
     Record,

@@ -19,7 +19,7 @@ from sparkmirror.wire.connect_offset import (
 from sparkmirror.wire.heartbeat import decode_heartbeat, encode_heartbeat
 from sparkmirror.wire.java_map import java_order, java_text
 from sparkmirror.wire.offset_sync import decode_offset_sync, encode_offset_sync
-from sparkmirror.wire.parcels import AbortedTransactions, Packed, PackLimits, pack
+from sparkmirror.wire.outgoing import AbortedTransactions, Packed, PackLimits, pack
 from sparkmirror.wire.record import Record
 from sparkmirror.wire.record_batch import (
     NO_PRODUCER,

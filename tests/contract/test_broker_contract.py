@@ -53,9 +53,9 @@ from sparkmirror.clusters import (
     read_to_end,
 )
 from sparkmirror.clusters.client import ClusterClient, Patience
+from sparkmirror.clusters.cluster_info import newest_times
 from sparkmirror.clusters.members import DescribedGroup, describe_groups
 from sparkmirror.clusters.removal import delete_group_offsets, delete_topics
-from sparkmirror.clusters.surroundings import newest_times
 from sparkmirror.config import ClusterSettings
 from sparkmirror.errors import BrokerRefused, FlowOwnedByAnother
 from sparkmirror.model import Acl, TopicPartition

@@ -30,9 +30,9 @@ from faults.judging import FLOWS, GROUPS, RUN, GroupWatch, judge
 from faults.mixed import MixedWorkload
 from faults.proxy import Api, Do, Fault, Proxy, is_data
 from faults.workload import MirrorProcess, run_once, wait_until
+from sparkmirror.driver import FlowLedger
 from sparkmirror.local import LocalCluster, open_clusters
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline import FlowLedger
 
 __all__ = ["FAULTS", "Stage", "Verdict", "keep", "run_seed", "settle"]
 

@@ -23,10 +23,10 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from faults.mixed import COMPACTED, LANE_BITS, MIXED, PARTITIONS, TRANSACTED, Outcome, Sent, key_of, send_id
+from sparkmirror.driver import FlowLedger
 from sparkmirror.local import LocalCluster, consumer_groups
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import OffsetMap
-from sparkmirror.pipeline import FlowLedger
 
 __all__ = ["FLOWS", "GROUPS", "RUN", "GroupWatch", "Judgement", "judge"]
 

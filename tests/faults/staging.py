@@ -14,6 +14,7 @@ from judge import JudgeBatch, JudgeRecord, batches, compare, java_records, map_v
 from faults.workload import MirrorProcess, Workload
 from sparkmirror.clusters import LATEST, ClusterClient, list_offsets
 from sparkmirror.config.values import ClusterSettings
+from sparkmirror.driver import FlowLedger
 from sparkmirror.errors import ClusterError
 from sparkmirror.ledger import LedgerView
 from sparkmirror.local import LocalCluster
@@ -22,7 +23,6 @@ from sparkmirror.local.ports import HOST, free_ports, is_listening
 from sparkmirror.local.processes import Child, ScratchFolder
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import OffsetMap
-from sparkmirror.pipeline import FlowLedger
 
 # I9 promises 60 s; a test waits longer, so that its row can say how long it really took.
 CONVERGE_SECONDS_MAX = 120.0

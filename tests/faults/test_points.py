@@ -15,12 +15,12 @@ from judge import compare, group_violations, java_records, map_violations
 
 from faults.staging import Flow
 from faults.workload import MirrorProcess, Workload, run_once, wait_until, write_properties
+from sparkmirror.driver import FlowLedger
 from sparkmirror.errors import ConfigError
-from sparkmirror.faults import POINTS, arm
+from sparkmirror.failpoints import POINTS, arm
 from sparkmirror.local import LocalCluster, create_topic, perf_produce
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import OffsetMap
-from sparkmirror.pipeline import FlowLedger
 
 # Each is reached so often before a worker dies there. A receipt is written once a second, the others are passed per request.
 WORKER_POINTS = {
@@ -34,7 +34,7 @@ DRIVER_POINTS = ("attempt.opened", "record.midway", "record.done")
 
 def test_every_point_is_in_the_code() -> None:
     package = Path(__file__).parents[2] / "sparkmirror"
-    text = "".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py") if path.name != "faults.py")
+    text = "".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py") if path.name != "failpoints.py")
     assert [name for name in POINTS if f'faults.point("{name}")' not in text] == []
 
 

@@ -31,8 +31,8 @@ import pyspark.sql
 import sparkmirror.cli
 import sparkmirror.spark
 from sparkmirror.local.leash import follow_parent_into_death
-from sparkmirror.pipeline.class_archive import archive_option
-from sparkmirror.pipeline.spark import JVM_OPTIONS, LANE_SETTINGS, LOCAL_SETTINGS, PYTHON
+from sparkmirror.session.class_archive import archive_option
+from sparkmirror.session.spark_slots import JVM_OPTIONS, LANE_SETTINGS, LOCAL_SETTINGS, PYTHON
 
 REQUEST_BYTES_MAX = 1 << 20
 JVM_START_S = 120.0

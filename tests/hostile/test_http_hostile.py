@@ -18,11 +18,11 @@ import pytest
 from integration.authority import Authority
 
 from sparkmirror.model import FlowName
-from sparkmirror.pipeline import FlowStatus
 from sparkmirror.rest import HttpDoor, address_of, connection
 from sparkmirror.rest.answers import FlowAnswers
 from sparkmirror.rest.connection import CONNECTIONS_OF_ONE_MAX
 from sparkmirror.rest.rates import BURST
+from sparkmirror.status import FlowStatus
 
 SECONDS_MAX = 10.0
 TOKEN = "0123456789abcdef0123"

@@ -8,7 +8,7 @@ import time
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sparkmirror.clusters.jaas import JaasRefused, parse_jaas
+from sparkmirror.clusters.security.jaas import JaasRefused, parse_jaas
 
 PIECES = ["org.x.LoginModule", "required", "username", "=", '"ann"', "'ann'", ";", '"', "'", "\\", "//", "/*", "*/", "\n",
           " ", "${env:X}", "\0", "é", "{", "}", "canary"]  # fmt: skip

@@ -25,15 +25,15 @@ from pyspark.sql.functions import arrow_udf
 from sparkmirror.config import ConnectTransform, TransformSettings, load, parse
 from sparkmirror.config.connect_options import OptionRefused, header_value
 from sparkmirror.config.connect_transforms import OPTIONS, PREDICATE_OPTIONS, SIDED
+from sparkmirror.datasource.arrow import SCHEMA
+from sparkmirror.datasource.functions import register_functions
 from sparkmirror.local import LocalCluster, MirrorMaker
-from sparkmirror.pipeline import SparkSlots
-from sparkmirror.pipeline.lane.orders import Change
-from sparkmirror.pipeline.lane.untouched import Use, use_of
-from sparkmirror.pipeline.records.arrow import SCHEMA
-from sparkmirror.pipeline.records.connect import connected
-from sparkmirror.pipeline.records.functions import register_functions
-from sparkmirror.pipeline.records.transforming import transformed
+from sparkmirror.session import SparkSlots
 from sparkmirror.spark import register
+from sparkmirror.transforms.connect import connected
+from sparkmirror.transforms.orders import Change
+from sparkmirror.transforms.transforming import transformed
+from sparkmirror.transforms.untouched import Use, use_of
 
 pytestmark = pytest.mark.timeout(900)
 BASE = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"

@@ -37,9 +37,9 @@ from integration.scenario import client_of, commit
 from sparkmirror.clusters import append_records, committed_offsets
 from sparkmirror.config import load
 from sparkmirror.diagnose import Answer, why
+from sparkmirror.examination.examine import Examination, examine
 from sparkmirror.local import LocalCluster
 from sparkmirror.model import OffsetSync, TopicPartition
-from sparkmirror.tools.doctor.examination import Examination, examine
 from sparkmirror.wire import connect_partition, encode_connect_offset, encode_offset_sync, source_key
 
 ALIAS, FLOW = "sick", "sick->sick-to"

@@ -34,9 +34,9 @@ from integration.test_doctor_on_clusters import Told, committed, tell
 from sparkmirror.clusters import append_records
 from sparkmirror.config import load
 from sparkmirror.diagnose import Answer, why
+from sparkmirror.examination.examine import Examination, examine
 from sparkmirror.local import LocalCluster, MirrorMaker, java_tool
 from sparkmirror.model import TopicPartition
-from sparkmirror.tools.doctor.examination import Examination, examine
 from sparkmirror.wire import connect_partition, source_key
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]

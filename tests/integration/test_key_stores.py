@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from integration.authority import Authority, keytool, openssl, pkcs12, trust_store
 
-from sparkmirror.clusters.key_stores import StoreRefused, certificate_days, read_store
-from sparkmirror.clusters.security import tls_context
+from sparkmirror.clusters.security.key_stores import StoreRefused, certificate_days, read_store
+from sparkmirror.clusters.security.settings import tls_context
 from sparkmirror.errors import ConfigError
 
 PASSWORD = "pä55 wörd"
@@ -116,7 +116,7 @@ def test_a_key_password_that_is_not_the_one_of_the_store_is_refused_as_java_refu
 
 def test_the_library_is_not_imported_where_no_store_is_opened(authority: Authority) -> None:
     code = (
-        "import sys\nfrom sparkmirror.clusters.security import tls_context\n"
+        "import sys\nfrom sparkmirror.clusters.security.settings import tls_context\n"
         f"tls_context({{'security.protocol': 'SSL', 'ssl.truststore.type': 'PEM', "
         f"'ssl.truststore.location': {str(authority.file)!r}}})\nprint('cryptography' in sys.modules)"
     )

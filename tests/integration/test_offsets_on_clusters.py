@@ -42,8 +42,8 @@ from sparkmirror.ledger import Owner, encode
 from sparkmirror.local import LocalCluster, MirrorMaker
 from sparkmirror.local.java import QUICK_START
 from sparkmirror.model import TopicPartition
+from sparkmirror.positions.stored import read_stored
 from sparkmirror.state import FlowState, PositionTable, read_settled
-from sparkmirror.tools.offsets.stored import read_stored
 
 WAIT_S = 300.0  # MirrorMaker 2 copies 10 s after its start on two idle cores, minutes later on busy ones
 QUICK = {

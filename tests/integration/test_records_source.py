@@ -33,7 +33,7 @@ from shapes import PARTITIONS, STARTED, batches_of_shapes
 from sparkmirror.config import TransformSettings
 from sparkmirror.errors import ConfigInvalid
 from sparkmirror.local import LocalCluster
-from sparkmirror.pipeline import SparkSlots
+from sparkmirror.session import SparkSlots
 from sparkmirror.spark import register
 
 pytestmark = pytest.mark.timeout(600)
@@ -324,7 +324,7 @@ def wrong(rows):
 
 def changed(session: Any, cluster: LocalCluster, topic: str, folder: Path, sql: str = "", function: str = "") -> Any:
     """A topic's rows after one transform."""
-    from sparkmirror.pipeline.records.transforming import transformed
+    from sparkmirror.transforms.transforming import transformed
 
     rows = reading(session.read, cluster, subscribe=topic)
     wanted = TransformSettings("x", (topic,), sql, function, 0)

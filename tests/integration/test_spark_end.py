@@ -8,8 +8,8 @@ import time
 import psutil
 import pytest
 
-from sparkmirror.pipeline import SparkSlots
-from sparkmirror.pipeline import spark as spark_module
+from sparkmirror.session import SparkSlots
+from sparkmirror.session import spark_slots as spark_module
 
 pytestmark = pytest.mark.timeout(300)
 STOP_S = 2.0

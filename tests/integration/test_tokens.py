@@ -11,7 +11,7 @@ from integration.authority import Authority, pkcs12, trust_store
 from integration.secured import TOKEN_MODULE
 from integration.token_server import TokenServer, token_server
 
-from sparkmirror.clusters.security import sasl_login
+from sparkmirror.clusters.security.settings import sasl_login
 from sparkmirror.errors import ConfigError
 
 URL = "sasl.oauthbearer.token.endpoint.url"

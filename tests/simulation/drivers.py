@@ -1,4 +1,4 @@
-"""A driver: what `pipeline/conductor.py` does, without its I/O. Its calls block it, one after the other."""
+"""A driver: what `driver/conductor.py` does, without its I/O. Its calls block it, one after the other."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from sparkmirror.ledger import (
     Standing,
     State,
     close_lost_attempt,
+    compacting,
     lost_attempts,
     moved,
-    restating,
     skip,
     take_ownership,
 )
@@ -264,8 +264,8 @@ class Driver(Process):
             ready = yield from self._starting_point(partition)
             slot = self._moving.pop(partition, self.clock.rng.randrange(self.world.slots))
             orders.append(self._order(partition, ready, slot))
-        with mock.patch.object(restating, "ATTEMPTS_MAX", self.world.attempts_max):
-            restated = [restating.restate(self.view.of(order.partition), order) for order in orders]
+        with mock.patch.object(compacting, "ATTEMPTS_MAX", self.world.attempts_max):
+            restated = [compacting.restate(self.view.of(order.partition), order) for order in orders]
         yield from self._append([*orders, *(receipt for receipts, _ in restated for receipt in receipts)])
         keys = [key for _, tombstones in restated for key, _ in tombstones]
         if keys:

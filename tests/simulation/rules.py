@@ -9,7 +9,7 @@ __all__ = ["Rules"]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """True everywhere: the protocol. The last group is what `pipeline/` must do around `ledger/`."""
+    """True everywhere: the protocol. The last group is what `driver/` and `slot/` must do around `ledger/`."""
 
     fence: bool = True  # an attempt without closed is fenced before its successor writes (D2)
     settle: bool = True  # the high watermark is not taken for the end (D1)

@@ -1,4 +1,4 @@
-"""A slot: what `pipeline/slot.py`, `opening.py` and `relay.py` do, without their I/O."""
+"""A slot: what `slot/slot.py`, `opening.py` and `relay.py` do, without their I/O."""
 
 from __future__ import annotations
 

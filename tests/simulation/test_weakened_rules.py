@@ -1,4 +1,4 @@
-"""The simulator bites: each rule, broken alone, is seen by some schedule. What `pipeline/` must do is among them."""
+"""The simulator bites: each rule, broken alone, is seen by some schedule; so is what `driver/` and `slot/` must do."""
 
 from __future__ import annotations
 

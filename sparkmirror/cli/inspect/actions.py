@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from sparkmirror.tools.inspection import InspectedRow
+from sparkmirror.examination import InspectedRow
 
 __all__ = ["action_of"]
 

@@ -22,8 +22,7 @@ from sparkmirror.cli.usage import usage_status
 from sparkmirror.clusters.client import Patience
 from sparkmirror.config import FlowSettings, choose_flows, load
 from sparkmirror.diagnose.exit_status import USAGE
-from sparkmirror.state import Note, Notes
-from sparkmirror.tools.inspection import (
+from sparkmirror.examination import (
     FlowInspection,
     FlowTally,
     InspectedFlow,
@@ -32,7 +31,8 @@ from sparkmirror.tools.inspection import (
     Summary,
     exit_status,
 )
-from sparkmirror.tools.proof import WalkLimits
+from sparkmirror.offsets.proof import WalkLimits
+from sparkmirror.state import Note, Notes
 from sparkmirror.topology import JavaPattern, RegexRefused, compile_java, require_custom_classes
 
 __all__ = ["InspectCommand", "InspectorCommand", "inspect", "unabbreviated"]

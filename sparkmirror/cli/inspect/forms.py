@@ -11,9 +11,9 @@ from sparkmirror.cli.inspect.actions import action_of
 from sparkmirror.cli.text import printable
 from sparkmirror.diagnose.findings import Severity
 from sparkmirror.diagnose.inspector_rows import COLUMNS, HEADER, columns, csv_line, quoted_line, strict_columns
+from sparkmirror.examination import FlowTally, InspectedFlow, InspectedRow
+from sparkmirror.offsets.proof import Proof
 from sparkmirror.state import Notes
-from sparkmirror.tools.inspection import FlowTally, InspectedFlow, InspectedRow
-from sparkmirror.tools.proof import Proof
 
 __all__ = ["EXTRA_COLUMNS", "SCHEMA", "CsvForm", "ExtendedCsvForm", "JsonForm", "is_listed", "row_value"]
 

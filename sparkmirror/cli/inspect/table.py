@@ -11,8 +11,8 @@ from sparkmirror.cli.inspect.actions import action_of
 from sparkmirror.cli.styled_lines import INDENT, LABELS, STYLES, Line, print_lines
 from sparkmirror.cli.text import amount, duration, printable
 from sparkmirror.diagnose.findings import Severity
+from sparkmirror.examination import CauseTally, FlowStanding, FlowTally, InspectedFlow, InspectedRow
 from sparkmirror.state import Notes
-from sparkmirror.tools.inspection import CauseTally, FlowStanding, FlowTally, InspectedFlow, InspectedRow
 
 __all__ = ["TableForm", "flow_lines"]
 

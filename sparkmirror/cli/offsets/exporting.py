@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
+from sparkmirror import positions as stored_positions
 from sparkmirror.cli.offsets.words import Connector, Flow, OffsetsTopics, storage_of
 from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.cli.text import amount, printable
 from sparkmirror.config import load
 from sparkmirror.errors import MoveRefused
-from sparkmirror.tools import offsets
 
 __all__ = ["export"]
 
@@ -32,7 +32,8 @@ def export(
 
     Status: 0 written; 2 refused or a cluster did not answer.
     """
-    found = offsets.export(offsets.choose_flow(load(file), flow), storage_of(connector, offsets_topic, None))
+    chosen = stored_positions.choose_flow(load(file), flow)
+    found = stored_positions.export(chosen, storage_of(connector, offsets_topic, None))
     if positions == STDOUT:
         sys.stdout.write(found.to_json())
         sys.stdout.flush()

@@ -23,7 +23,7 @@ from sparkmirror.cli.offsets.words import (
 )
 from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.config import load
-from sparkmirror.tools.offsets import MoveRequest, choose_flow, read_entries, read_text
+from sparkmirror.positions import MoveRequest, choose_flow, read_entries, read_text
 
 __all__ = ["import_"]
 

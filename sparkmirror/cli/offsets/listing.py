@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sparkmirror import positions as stored_positions
 from sparkmirror.cli.offsets.words import Connector, Flow, IsJson, OffsetsTopics, Topic, storage_of
 from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.cli.text import amount, fields_of, json_text, printable
 from sparkmirror.config import load, require_enabled_flow
-from sparkmirror.tools import offsets
 from sparkmirror.topology import require_custom_classes
 
 __all__ = ["SCHEMA", "as_json", "as_lines", "list_"]
@@ -44,9 +44,9 @@ def list_(
     settings = load(file)
     require_enabled_flow(settings, None)
     require_custom_classes(settings, None)
-    flows = [offsets.choose_flow(settings, flow)] if flow is not None else list(settings.enabled_flows(None))
+    flows = [stored_positions.choose_flow(settings, flow)] if flow is not None else list(settings.enabled_flows(None))
     storage = storage_of(connector, offsets_topic, None)
-    found = [offsets.list_positions(one, storage, topic) for one in flows]
+    found = [stored_positions.list_positions(one, storage, topic) for one in flows]
     console = Console()
     if is_json:
         print(json_text(as_json(found)))
@@ -58,19 +58,19 @@ def list_(
     sys.exit(0 if all(listing.is_complete for listing in found) else UNREACHABLE)
 
 
-def as_json(found: Sequence[offsets.FlowListing]) -> dict[str, Any]:
+def as_json(found: Sequence[stored_positions.FlowListing]) -> dict[str, Any]:
     """The listings as JSON, field by field."""
     return {"schema": SCHEMA, "flows": [_flow_json(listing) for listing in found]}
 
 
-def _flow_json(listing: offsets.FlowListing) -> dict[str, Any]:
+def _flow_json(listing: stored_positions.FlowListing) -> dict[str, Any]:
     positions = [
         fields_of(position) | {"places": [place._asdict() for place in position.places]} for position in listing.positions
     ]
     return fields_of(listing) | {"positions": positions}
 
 
-def as_lines(found: Sequence[offsets.FlowListing]) -> list[str]:
+def as_lines(found: Sequence[stored_positions.FlowListing]) -> list[str]:
     """The listings as plain text in columns."""
     lines: list[str] = []
     for listing in found:
@@ -91,7 +91,7 @@ def _paired(row: Sequence[str], widths: Sequence[int]) -> Iterator[tuple[int, tu
     return enumerate(zip(row, widths, strict=True))
 
 
-def _print_tables(found: Sequence[offsets.FlowListing], console: Console) -> None:
+def _print_tables(found: Sequence[stored_positions.FlowListing], console: Console) -> None:
     for listing in found:
         console.print(Text(printable(listing.flow), style="bold"))
         for line in _state_lines(listing):
@@ -108,7 +108,7 @@ def _print_tables(found: Sequence[offsets.FlowListing], console: Console) -> Non
                 console.print(Text(printable(f"{_name(position)}: {position.trouble}"), style="yellow"))
 
 
-def _state_lines(listing: offsets.FlowListing) -> Iterator[str]:
+def _state_lines(listing: stored_positions.FlowListing) -> Iterator[str]:
     workers = listing.workers
     if workers is not None:
         runs = f"{amount(workers.members)} members: it runs" if workers.members else "no members: it does not run"
@@ -122,7 +122,7 @@ def _state_lines(listing: offsets.FlowListing) -> Iterator[str]:
         yield f"note: {note}"
 
 
-def _row(position: offsets.ListedPosition) -> tuple[str, ...]:
+def _row(position: stored_positions.ListedPosition) -> tuple[str, ...]:
     span = f"{_known(position.source_first)} to {_known(position.source_end)}"
     return (
         _name(position),
@@ -136,7 +136,7 @@ def _row(position: offsets.ListedPosition) -> tuple[str, ...]:
     )
 
 
-def _name(position: offsets.ListedPosition) -> str:
+def _name(position: stored_positions.ListedPosition) -> str:
     return f"{position.topic}-{position.partition}"
 
 

@@ -27,7 +27,7 @@ from sparkmirror.cli.offsets.words import (
     storage_of,
 )
 from sparkmirror.cli.run import FILE_HELP
-from sparkmirror.tools.offsets import MoveRequest
+from sparkmirror.positions import MoveRequest
 
 __all__ = ["set_"]
 

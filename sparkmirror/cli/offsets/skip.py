@@ -21,7 +21,7 @@ from sparkmirror.cli.offsets.words import (
     storage_of,
 )
 from sparkmirror.cli.run import FILE_HELP
-from sparkmirror.tools.offsets import Goal, MoveRequest
+from sparkmirror.positions import Goal, MoveRequest
 
 __all__ = ["skip"]
 

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from sparkmirror.cli.offsets.telling import undo_json, undo_lines
+from sparkmirror import positions as stored_positions
+from sparkmirror.cli.offsets.report import undo_json, undo_lines
 from sparkmirror.cli.offsets.words import DryRun, IsJson, UndoFile, WorkerGroup, Yes, is_wanted
 from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.cli.text import json_text
 from sparkmirror.config import load
-from sparkmirror.tools import offsets
 
 __all__ = ["undo"]
 
@@ -33,7 +33,7 @@ def undo(
 
     Status: 0 changed, or told without --yes; 2 refused; 5 somebody runs the flow.
     """
-    request = offsets.UndoRequest(saved, worker_group, undo_file)
-    verdict = offsets.undo(load(file), request, is_applied=is_wanted(yes=yes, dry_run=dry_run))
+    request = stored_positions.UndoRequest(saved, worker_group, undo_file)
+    verdict = stored_positions.undo(load(file), request, is_applied=is_wanted(yes=yes, dry_run=dry_run))
     print(json_text(undo_json(verdict)) if is_json else "\n".join(undo_lines(verdict)))
     sys.stdout.flush()

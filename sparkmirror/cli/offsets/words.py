@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from sparkmirror.cli.offsets.telling import as_json, as_lines
+from sparkmirror.cli.offsets.report import as_json, as_lines
 from sparkmirror.cli.text import json_text
 from sparkmirror.config import load
 from sparkmirror.errors import MoveRefused
-from sparkmirror.tools.offsets import Goal, MoveRequest, StoragePlace, apply, parse_goal, preview
+from sparkmirror.positions import Goal, MoveRequest, StoragePlace, apply, parse_goal, preview
 
 __all__ = [
     "All",

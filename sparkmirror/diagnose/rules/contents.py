@@ -5,7 +5,7 @@ from __future__ import annotations
 from sparkmirror.diagnose.findings import LIKELY, PROVEN, WARNING, Fact, Rule, Verdicts
 from sparkmirror.diagnose.wording import command_for, copy_facts, counted, finding, subject_of
 from sparkmirror.errors import TargetHasStranger
-from sparkmirror.tools.doctor.facts import Facts, Part
+from sparkmirror.state.facts import Facts, Part
 
 __all__ = ["RULES"]
 

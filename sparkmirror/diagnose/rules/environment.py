@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sparkmirror.diagnose.findings import ERROR, PROVEN, WARNING, Fact, Rule, Severity, Subject, Verdicts
 from sparkmirror.diagnose.wording import counted, finding, lasting, moment
-from sparkmirror.tools.doctor.facts import ClusterFacts, Facts, Part
+from sparkmirror.state.facts import ClusterFacts, Facts, Part
 
 __all__ = ["RULES", "wanted_rights"]
 

@@ -10,8 +10,8 @@ from sparkmirror.diagnose.findings import ERROR, INFO, LIKELY, PROVEN, WARNING, 
 from sparkmirror.diagnose.flow_positions import JudgedPosition
 from sparkmirror.diagnose.group_position import OWN_POSITIONS, PositionFinding
 from sparkmirror.diagnose.wording import ago, command_for, copy_facts, counted, finding, lasting, subject_of
-from sparkmirror.groups.proof import Proof
-from sparkmirror.tools.doctor.facts import Facts, Part
+from sparkmirror.offsets.proof import Proof
+from sparkmirror.state.facts import Facts, Part
 
 __all__ = ["RULES"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sparkmirror.diagnose.findings import ERROR, INFO, PROVEN, WARNING, Fact, Rule, Severity, Subject, Verdicts
 from sparkmirror.diagnose.wording import alter_topic, command_for, finding
-from sparkmirror.tools.doctor.facts import Facts, InternalTopic, Part
+from sparkmirror.state.facts import Facts, InternalTopic, Part
 
 __all__ = ["RULES"]
 

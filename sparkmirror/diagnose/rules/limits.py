@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparkmirror.diagnose.findings import INFO, LIKELY, POSSIBLE, WARNING, Fact, Finding, Rule, Subject, Verdicts
 from sparkmirror.diagnose.wording import alter_topic, copy_facts, finding, lasting, moment, size_of, subject_of
-from sparkmirror.tools.doctor.facts import Copy, Facts, Part
+from sparkmirror.state.facts import Copy, Facts, Part
 from sparkmirror.topology import TopicDecision
 
 __all__ = ["RULES", "refused_timestamps"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from sparkmirror.config import CONNECTOR_KEYS
 from sparkmirror.diagnose.findings import ERROR, INFO, LIKELY, PROVEN, WARNING, Fact, Rule, Subject, Verdicts
 from sparkmirror.diagnose.wording import ago, finding
-from sparkmirror.tools.doctor.facts import COMPARED_KEYS, Facts, Part
+from sparkmirror.state.facts import COMPARED_KEYS, Facts, Part
 from sparkmirror.topology import policy_for, select_topics
 
 __all__ = ["RULES"]

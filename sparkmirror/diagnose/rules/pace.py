@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sparkmirror.diagnose.findings import INFO, LIKELY, PROVEN, WARNING, Fact, Rule, Subject, Verdicts
 from sparkmirror.diagnose.wording import copy_facts, counted, finding, lasting, subject_of
 from sparkmirror.model import TopicPartition
-from sparkmirror.tools.doctor.facts import Copy, Facts, Part, Sample, failed_tasks
+from sparkmirror.state.facts import Copy, Facts, Part, Sample, failed_tasks
 
 __all__ = ["RULES", "Pace", "paces"]
 

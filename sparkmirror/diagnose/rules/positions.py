@@ -20,7 +20,7 @@ from sparkmirror.diagnose.findings import (
 )
 from sparkmirror.diagnose.wording import ago, command_for, copy_facts, counted, finding, moment, subject_of
 from sparkmirror.errors import SourceOffsetLost, SourceTopicRecreated, SourceTruncated, TargetTopicRecreated
-from sparkmirror.tools.doctor.facts import Copy, Facts, Part
+from sparkmirror.state.facts import Copy, Facts, Part
 
 __all__ = ["RULES"]
 

@@ -21,7 +21,7 @@ from sparkmirror.diagnose.rules import (
     tasks,
     translation,
 )
-from sparkmirror.tools.doctor.facts import Facts
+from sparkmirror.state.facts import Facts
 
 __all__ = ["RULES", "judge", "rule_ids"]
 

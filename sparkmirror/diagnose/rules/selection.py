@@ -6,7 +6,7 @@ import shlex
 
 from sparkmirror.diagnose.findings import ERROR, INFO, LIKELY, POSSIBLE, PROVEN, WARNING, Fact, Rule, Subject, Verdicts
 from sparkmirror.diagnose.wording import counted, finding, lasting
-from sparkmirror.tools.doctor.facts import Facts, Part
+from sparkmirror.state.facts import Facts, Part
 from sparkmirror.topology import TopicDecision
 
 __all__ = ["RULES", "selection_rule"]

@@ -24,7 +24,7 @@ from sparkmirror.diagnose.findings import (
 from sparkmirror.diagnose.rules.limits import refused_timestamps
 from sparkmirror.diagnose.wording import ago, alter_topic, command_for, copy_facts, counted, finding, size_of, subject_of
 from sparkmirror.errors import RecordTooLarge, TargetRefusedTimestamp
-from sparkmirror.tools.doctor.facts import (
+from sparkmirror.state.facts import (
     TOO_LARGE_FOR_PRODUCER,
     Connector,
     Copy,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparkmirror.diagnose.findings import INFO, LIKELY, PROVEN, WARNING, Fact, Finding, Rule, Verdicts
 from sparkmirror.diagnose.wording import ago, copy_facts, counted, finding, lasting, subject_of
-from sparkmirror.tools.doctor.facts import Copy, Facts, Part
+from sparkmirror.state.facts import Copy, Facts, Part
 
 __all__ = ["RULES"]
 

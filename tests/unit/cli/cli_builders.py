@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparkmirror.model import FlowName, TopicPartition
-from sparkmirror.pipeline import FlowStatus, PartitionStatus
+from sparkmirror.status import FlowStatus, PartitionStatus
 
 __all__ = ["a_flow", "a_partition"]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from typer.main import get_command
 from typer.testing import CliRunner, Result
-from unit.tools.doctor_builders import NOW, ORDERS, OURS, a_copy, a_group, ends, facts_of, our_copy, report_of
+from unit.diagnose.doctor_builders import NOW, ORDERS, OURS, a_copy, a_group, ends, facts_of, our_copy, report_of
 
 from sparkmirror.cli.app import app
 from sparkmirror.cli.findings_view import report_lines, report_value
@@ -21,7 +21,7 @@ from sparkmirror.cli.styled_lines import print_lines
 from sparkmirror.diagnose import RULES, Report
 from sparkmirror.diagnose.findings import Open, Subject
 from sparkmirror.errors import ConfigError
-from sparkmirror.tools.doctor.facts import Runner, Synced
+from sparkmirror.state.facts import Runner, Synced
 
 
 def report(*facts: object, opens: tuple[Open, ...] = ()) -> Report:

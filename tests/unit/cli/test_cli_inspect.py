@@ -18,10 +18,10 @@ from sparkmirror.cli.inspect.forms import EXTRA_COLUMNS, CsvForm, ExtendedCsvFor
 from sparkmirror.cli.inspect.table import TableForm, flow_lines
 from sparkmirror.diagnose.group_position import Circumstances, Ends, RowFacts, find_cause
 from sparkmirror.diagnose.inspector_rows import COLUMNS, HEADER, judge, parse_csv_line
+from sparkmirror.examination import FlowStanding, FlowTally, InspectedFlow, InspectedRow
 from sparkmirror.model import OffsetSync, TopicPartition
+from sparkmirror.offsets.proof import Proof
 from sparkmirror.state import Note, Notes
-from sparkmirror.tools.inspection import FlowStanding, FlowTally, InspectedFlow, InspectedRow
-from sparkmirror.tools.proof import Proof
 
 EVIL = "g\x1b[31m\r\nA->B,x"
 AROUND = Circumstances(now_ms=5000, syncs_commits=True, commits_interval_s=60, translatable=True)

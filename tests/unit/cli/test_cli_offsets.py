@@ -11,14 +11,13 @@ from typer.testing import CliRunner
 
 from sparkmirror.cli.app import app
 from sparkmirror.cli.offsets import listing, words
-from sparkmirror.cli.offsets.telling import as_json, as_lines, undo_json, undo_lines
+from sparkmirror.cli.offsets.report import as_json, as_lines, undo_json, undo_lines
 from sparkmirror.cli.text import json_text
 from sparkmirror.config import Settings, parse
 from sparkmirror.errors import FlowUnknown, MoveRefused
 from sparkmirror.ledger import Life, Move, Position
 from sparkmirror.model import TopicPartition
-from sparkmirror.state import StoredRecord
-from sparkmirror.tools.offsets import (
+from sparkmirror.positions import (
     FlowListing,
     Goal,
     GroupCommit,
@@ -33,7 +32,8 @@ from sparkmirror.tools.offsets import (
     WrittenBack,
     preview,
 )
-from sparkmirror.tools.offsets.snapshots import SavedRecord
+from sparkmirror.positions.snapshots import SavedRecord
+from sparkmirror.state import StoredRecord
 
 FILE = """\
 clusters = A, B

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from cli_builders import a_flow, a_partition
 
-from sparkmirror.cli.standing import Meter, Rate, exit_status, stop_lines
+from sparkmirror.cli.run_status import Meter, Rate, exit_status, stop_lines
 from sparkmirror.errors import ClusterUnreachable, FlowOwnedByAnother, InternalError
-from sparkmirror.pipeline import counted_states, flow_state, troubles
+from sparkmirror.status import counted_states, flow_state, troubles
 
 
 def test_rates_are_of_the_last_seconds_only() -> None:

@@ -14,9 +14,9 @@ from sparkmirror.cli.app import app
 from sparkmirror.cli.text import json_text
 from sparkmirror.cli.translate import as_csv, as_json, as_lines, print_table
 from sparkmirror.model import TopicPartition
+from sparkmirror.positions.translating import TranslatedPosition, Translations
 from sparkmirror.state import Note, Notes
 from sparkmirror.state.reading import NOTES_MAX
-from sparkmirror.tools.translating import TranslatedPosition, Translations
 
 ORDERS, REMOTE = TopicPartition("orders", 3), TopicPartition("A.orders", 3)
 

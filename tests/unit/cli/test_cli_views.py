@@ -15,10 +15,10 @@ from rich.console import Console
 
 from sparkmirror.cli.live_view import LiveView, flow_picture
 from sparkmirror.cli.log_view import Line, LogView, changes, summary
-from sparkmirror.cli.standing import Rate
+from sparkmirror.cli.run_status import Rate
 from sparkmirror.cli.text import duration, fields_of, json_text, megabytes, printable
-from sparkmirror.pipeline import FlowStatus
-from sparkmirror.pipeline.status import NOTES_MAX, FlowNotes
+from sparkmirror.status import FlowStatus
+from sparkmirror.status.flow_status import NOTES_MAX, FlowNotes
 
 
 def drawn(flow: FlowStatus, width: int = 100, rate: Rate = Rate()) -> str:  # noqa: B008  frozen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkmirror.clusters.jaas import JAAS_CHARACTERS_MAX, JaasRefused, parse_jaas
+from sparkmirror.clusters.security.jaas import JAAS_CHARACTERS_MAX, JaasRefused, parse_jaas
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 

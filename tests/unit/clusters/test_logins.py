@@ -8,7 +8,7 @@ import hmac
 
 import pytest
 
-from sparkmirror.clusters.logins import Exchange, LoginFailed, plain_exchange, scram_exchange, token_exchange
+from sparkmirror.clusters.security.logins import Exchange, LoginFailed, plain_exchange, scram_exchange, token_exchange
 
 # RFC 7677 §3.
 NONCE = "rOprNGfwEbeRWgbNEkqO"

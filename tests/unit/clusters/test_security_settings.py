@@ -10,10 +10,10 @@ import pytest
 from integration.token_server import token_server
 
 from sparkmirror.clusters import rights
-from sparkmirror.clusters.logins import LoginFailed, kerberos_exchange
-from sparkmirror.clusters.security import principal_of, sasl_login, tls_context
-from sparkmirror.clusters.tls import _file_in_memory
-from sparkmirror.clusters.tokens import TokenRefused, TokenRequest, token_for
+from sparkmirror.clusters.security.logins import LoginFailed, kerberos_exchange
+from sparkmirror.clusters.security.settings import principal_of, sasl_login, tls_context
+from sparkmirror.clusters.security.tls import _file_in_memory
+from sparkmirror.clusters.security.tokens import TokenRefused, TokenRequest, token_for
 from sparkmirror.config import Secret, parse
 from sparkmirror.errors import ConfigError
 
@@ -124,7 +124,7 @@ BAD_ANSWERS = [b"", b"[]", b"{}", b'{"access_token": 3}', b'{"access_token": "a\
 
 @pytest.mark.parametrize("body", BAD_ANSWERS)
 def test_an_answer_that_is_no_token_is_refused(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkmirror.clusters.tokens._post", lambda connection, request: (200, body))
+    monkeypatch.setattr("sparkmirror.clusters.security.tokens._post", lambda connection, request: (200, body))
     with token_server("ann", "canary") as server:
         request = TokenRequest(server.url, "ann", "canary", repr(body), None, 1.0, 1.0, 0.8, False)
         with pytest.raises(TokenRefused, match="token endpoint"):
@@ -160,7 +160,7 @@ def test_a_key_file_that_others_may_read_is_a_warning(tmp_path: Path) -> None:
 
 
 def test_kerberos_wants_a_service_name_and_a_keytab_that_kerberos_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkmirror.clusters.security.has_kerberos", lambda: True)
+    monkeypatch.setattr("sparkmirror.clusters.security.settings.has_kerberos", lambda: True)
     monkeypatch.delenv("KRB5_CLIENT_KTNAME", raising=False)
     module = "com.sun.security.auth.module.Krb5LoginModule required"
     assert "sasl.kerberos.service.name: expected" in refusal(keys("GSSAPI", ""))

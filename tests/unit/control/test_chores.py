@@ -11,7 +11,7 @@ import pytest
 from sparkmirror.control.chores import Chore, Chores
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.model import FlowName
-from sparkmirror.pipeline import FlowStatus
+from sparkmirror.status import FlowStatus
 
 
 class Runner:

@@ -11,7 +11,7 @@ from sparkmirror.config import parse
 from sparkmirror.control import configs
 from sparkmirror.control.configs import ConfigSync
 from sparkmirror.model import ConfigEntry, FlowName
-from sparkmirror.pipeline import FlowStatus
+from sparkmirror.status import FlowStatus
 
 FILE = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
 TOPIC, DEFAULT = 1, 5

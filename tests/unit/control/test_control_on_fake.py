@@ -17,7 +17,7 @@ from sparkmirror.control.group_sync import GroupSync
 from sparkmirror.control.topics import TopicControl
 from sparkmirror.ledger import Position, Run
 from sparkmirror.model import FlowName, TopicPartition
-from sparkmirror.pipeline import FlowStatus
+from sparkmirror.status import FlowStatus
 from sparkmirror.wire import decode_checkpoint
 
 MakePair = Callable[..., FakePair]

@@ -9,7 +9,7 @@ from sparkmirror.control import RunOptions, place_of
 from sparkmirror.control.flow_chores import FlowChores
 from sparkmirror.control.heartbeats import Heartbeats
 from sparkmirror.model import FlowName
-from sparkmirror.pipeline import FlowStatus
+from sparkmirror.status import FlowStatus
 
 FILE = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\n"
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror.errors import MoveRefused
-from sparkmirror.groups import Basis, Copied, Translation, translate
 from sparkmirror.ledger import (
     ATTEMPTS_MAX,
     Attempt,
@@ -35,7 +34,7 @@ from sparkmirror.ledger import (
     skip,
 )
 from sparkmirror.model import TopicPartition
-from sparkmirror.offsets import OffsetMap
+from sparkmirror.offsets import Basis, Copied, OffsetMap, Translation, translate
 
 P = TopicPartition("orders", 3)
 OLD, NEW = Life("source 1", "target 1"), Life("source 2", "target 1")

@@ -11,7 +11,7 @@ import pytest
 from sparkmirror.errors import ConfigError
 from sparkmirror.metrics import SOURCE_ATTRIBUTES, Metric, MetricsFile, MirrorMetrics, Spread, Window, exposition
 from sparkmirror.model import FlowName, TopicPartition
-from sparkmirror.pipeline import CheckpointKey, FlowStatus, PartitionStatus
+from sparkmirror.status import CheckpointKey, FlowStatus, PartitionStatus
 
 ORDERS = TopicPartition("orders", 3)
 

@@ -6,10 +6,9 @@ import random
 
 import pytest
 
-from sparkmirror.groups import SyncHistory
 from sparkmirror.ledger import Run
 from sparkmirror.model import OffsetSync, TopicPartition
-from sparkmirror.offsets import SyncPairs
+from sparkmirror.offsets import SyncHistory, SyncPairs
 
 PARTITION = TopicPartition("topic1", 2)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sparkmirror.config import FlowSettings, parse
-from sparkmirror.groups import TimedCheckpoint
 from sparkmirror.model import Checkpoint, FlowName, OffsetSync, TopicPartition
+from sparkmirror.offsets import TimedCheckpoint
 from sparkmirror.state import CheckpointTable, Note, Notes, PositionTable, SyncPair, SyncTable, mapped_partition
 from sparkmirror.state.reading import NOTES_MAX
 from sparkmirror.topology import policy_for

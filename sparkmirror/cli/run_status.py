@@ -1,0 +1,77 @@
+"""What a run's end says of its flows, and how fast they copy. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sparkmirror.diagnose.exit_status import INTERRUPTED, STOPPED
+from sparkmirror.errors import SparkmirrorError
+from sparkmirror.status import FlowStatus, troubles
+
+__all__ = [
+    "Meter",
+    "Rate",
+    "exit_status",
+    "stop_lines",
+]
+
+RATE_WINDOW_S = 5.0  # receipts come once a second; five of them make a steady number
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What was copied a second."""
+
+    records: float = 0.0
+    record_bytes: float = 0.0
+
+
+class Meter:
+    """Turns growing sums into rates over the last seconds."""
+
+    def __init__(self, window_s: float = RATE_WINDOW_S) -> None:
+        self._window_s = window_s
+        self._samples: deque[tuple[float, int, int]] = deque()
+
+    def take(self, now: float, records: int, record_bytes: int) -> Rate:
+        """The rate now, with this sample counted. Sums begin anew when a process that stood by gets its flow back."""
+        if self._samples and records < self._samples[-1][1]:
+            self._samples.clear()
+        self._samples.append((now, records, record_bytes))
+        # The first sample stays until the second is as old as the window: a rate is never of less than the window.
+        while len(self._samples) > 2 and self._samples[1][0] <= now - self._window_s:
+            self._samples.popleft()
+        since, old_records, old_bytes = self._samples[0]
+        seconds = now - since
+        if seconds <= 0:
+            return Rate()
+        return Rate((records - old_records) / seconds, (record_bytes - old_bytes) / seconds)
+
+
+def exit_status(
+    flows: Sequence[FlowStatus], failures: Sequence[SparkmirrorError], *, once: bool, interrupted: bool
+) -> int:
+    """0 unless a flow failed; a run that was to finish also tells that it was cut short or left something out."""
+    if failures:
+        return failures[0].exit_status
+    if not once:
+        return 0
+    stopped = any(f.stopped_topics or any(p.state == "stopped" for p in f.partitions.values()) for f in flows)
+    unfinished = any(p.lag > 0 and p.state != "stopped" for f in flows for p in f.partitions.values())
+    if interrupted and (unfinished or not any(f.partitions for f in flows)):
+        return INTERRUPTED
+    return STOPPED if stopped else 0
+
+
+def stop_lines(flows: Sequence[FlowStatus], lines_max: int) -> list[str]:
+    """One line for each thing that stopped, at most so many."""
+    found = [
+        f"{flow.name} {trouble.what} stopped: {trouble.code}: {trouble.reason}"
+        for flow in flows
+        for trouble in troubles(flow)
+        if trouble.state == "stopped"
+    ]
+    rest = len(found) - lines_max
+    return found if rest <= 0 else [*found[:lines_max], f"and {rest} more stopped"]

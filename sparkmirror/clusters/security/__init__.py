@@ -1,0 +1,1 @@
+"""How a connection is secured: TLS, SASL logins, key stores and tokens."""

@@ -1,0 +1,448 @@
+"""The driver of one flow: owns it, opens partitions on slots, recovers what was lost, records what was proven.
+
+Everything it knows is in the ledger; it can be killed at any time. It never talks to a slot but through the ledger.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from sparkmirror.clusters import ClusterClient, is_retriable, is_right_missing
+from sparkmirror.config import FlowSettings
+from sparkmirror.driver.file_watch import FileWatch
+from sparkmirror.driver.flow_context import FlowContext, FlowPlace
+from sparkmirror.driver.flow_ledger import ensure_compacted_topic, require_compacted
+from sparkmirror.driver.owning import Interrupted, own, wait_out_lease
+from sparkmirror.driver.placing import Placing
+from sparkmirror.driver.recorder import Recorder
+from sparkmirror.driver.recovering import recover
+from sparkmirror.driver.slot_watch import SlotWatch
+from sparkmirror.driver.transform_topics import RecordLane
+from sparkmirror.driver.trimming import condense_map, trim_map
+from sparkmirror.errors import (
+    BrokerRefused,
+    BrokerTooOld,
+    ClusterError,
+    ClusterUnreachable,
+    ConnectionLost,
+    FlowOwnedByAnother,
+    InternalError,
+    SourceOffsetLost,
+    SparkmirrorError,
+)
+from sparkmirror.ledger import (
+    RECORD_LANE,
+    Attempt,
+    Closed,
+    LedgerRecord,
+    Open,
+    Owner,
+    Receipt,
+    SlotBeat,
+    Started,
+    State,
+    lost_attempts,
+)
+from sparkmirror.model import TopicPartition
+from sparkmirror.session.spark_slots import SparkSlots
+from sparkmirror.status.flow_status import Discovery, FlowStatus
+
+__all__ = ["Conductor"]
+
+T = TypeVar("T")
+
+POLL_MS = 100
+POSITIONS_S = 5.0
+SYNCS_S = 1.0
+ENDS_S = 2.0
+ENDS_PER_S = 400  # asking for the ends of 2 000 partitions takes 30 ms of CPU
+MOVES_S = 5.0
+FOREIGN_RECORDS_S = 5.0
+TRIM_S = 60.0
+CONDENSE_S = 15.0
+SILENT_RETRY_S = 2.0
+FILE_S = 5.0
+OPEN_S = 5.0
+DRAIN_S = 10.0
+WAIT_S = 0.5
+# A poll of the ledger that takes longer waited for the target: what the slots wrote meanwhile could not be read.
+READ_S_MAX = 2.0
+# After these a fence and a look at the log mend the partition; after other losses somebody must look first.
+NEW_ID = "the flow's producer id is new: an old owner's late writes are not fenced"
+MENDED_BY_RECOVERY = ("FENCED", "IN_DOUBT", "TARGET_TRUNCATED")
+
+
+class Conductor:
+    """One flow, from start to stop, on its own thread."""
+
+    def __init__(
+        self,
+        flow: FlowSettings,
+        place: FlowPlace,
+        spark: SparkSlots,
+        discover: Callable[[ClusterClient, ClusterClient], Discovery],
+    ) -> None:
+        self.status = FlowStatus(flow.name)
+        self.failure: SparkmirrorError | None = None
+        self._flow, self._place, self._spark, self._discover = flow, place, spark, discover
+        self._file = FileWatch(place.config_path, place.config_digest)
+        self._stop = threading.Event()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Knows nothing of the flow yet, or any more."""
+        self._context = FlowContext.of(self._flow, self._place, self.status)
+        self._slots = SlotWatch(self._context, self._spark)
+        self._placing = Placing(self._context, self._slots, self._discover)
+        self._lane = RecordLane(self._context, self._spark, self._placing)
+        self._lost: set[TopicPartition] = set()
+        self._counted: dict[Attempt, tuple[int, int]] = {}
+        self._due: dict[str, float] = {}
+        self._outlasted: set[Attempt] = set()
+        self._silent: set[str] = set()  # what cannot be done now because nobody answers
+
+    # --- life --------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Asks for a drain and an end."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """The whole life of the flow. Errors end it with a reason, never silently."""
+        try:
+            while not self._run_as_owner():
+                self._stand_down()
+        except Interrupted:
+            self.status.state = "stopped"
+        except SparkmirrorError as error:
+            self.failure = error
+        except Exception as error:  # noqa: BLE001  border of the flow's thread: it must not end in silence
+            self.failure = InternalError(f"{self.status.name}: {type(error).__name__}: {error}")
+        finally:
+            if self.failure is not None:
+                self.status.state, self.status.reason = "failed", str(self.failure)
+            self._close()
+
+    def _run_as_owner(self) -> bool:
+        """From start to end; False if another process took the flow over and this one is there to wait for its turn."""
+        try:
+            self._start()
+            while not self._is_done():
+                self._turn()
+            self._finish()
+        except FlowOwnedByAnother as error:
+            if not self._place.standby:
+                raise
+            self.status.notes.append(error.message)
+            return False
+        return True
+
+    def _stand_down(self) -> None:
+        """What this process knew as owner is not true any more. Its slots see by themselves that they are fenced."""
+        self._slots.cancel()
+        self._close()
+        self.status.state, self.status.reason = "standby", ""
+        self.status.partitions, self.status.remotes, self.status.stopped_topics = {}, {}, {}
+        self._forget()
+
+    def _close(self) -> None:
+        self._lane.abandon()
+        for client in (self._context.source, self._context.target):
+            client.close()
+
+    def _start(self) -> None:
+        self._patiently(self._see_clusters, self.status.state)  # a cluster that is down keeps only its flows waiting (L48)
+        self._patiently(self._make_topics, "starting")
+        self._patiently(self._own_or_stand_by, "taking ownership")
+        self._report_foreign_records()
+        self._patiently(self._begin_to_record, "taking ownership")
+        self._patiently(self._placing.look, "taking ownership")
+        self._patiently(self._recover_first, "recovering")
+        self._patiently(self._placing.open_new, "recovering")
+        self.status.state = "running"
+
+    def _see_clusters(self) -> None:
+        for client in (self._context.source, self._context.target):
+            client.view(())
+
+    def _make_topics(self) -> None:
+        flow, place, target = self._context.flow, self._context.place, self._context.target
+        factor = flow.offset_storage_replication_factor
+        ensure_compacted_topic(target, place.ledger_topic, 1, factor)
+        ensure_compacted_topic(target, place.offsets_topic, flow.offset_storage_partitions, factor)
+        require_compacted(target, place.ledger_topic, place.offsets_topic)
+
+    def _begin_to_record(self) -> None:
+        self._recorder = Recorder.of(self._context)
+
+    def _recover_first(self) -> None:
+        """Ends what the last owner left open."""
+        lost = lost_attempts(self._context.ledger.view)
+        as_records = [order for order in lost if order.slot == RECORD_LANE]
+        self._lane.recover_first(self._recorder, self._take, as_records)
+        rest = [order for order in lost if order.slot != RECORD_LANE]
+        self._lost |= recover(self._context, self._recorder, rest, self._take, self._outlast, raise_epoch=False)
+
+    def _outlast(self, orders: list[Open]) -> None:
+        """Our fence does not reach slots that write under another producer id (it expired, F51): their lease must end."""
+        old = {order.attempt for order in orders if order.producer_id != self._context.owned.owner.producer_id}
+        if old - self._outlasted:
+            self.status.notes.append(NEW_ID)
+            wait_out_lease(self._context, self._stop)
+            self._outlasted |= old
+            self._slots.excuse()  # nobody read their beats meanwhile
+
+    def _patiently(self, action: Callable[[], None], state: str) -> None:
+        """Until it succeeds: a cluster is down, creates thousands of partitions, elects leaders or loads its coordinator."""
+        self.status.state = state
+        while True:
+            try:
+                if self._context.ownership is not None:
+                    self._context.beat()
+                action()
+            except (BrokerRefused, ClusterUnreachable, ConnectionLost) as error:
+                if isinstance(error, BrokerRefused) and not is_retriable(error.error_code):
+                    raise
+                self.status.state, self.status.reason = "waiting", error.message
+                if self._stop.wait(WAIT_S):
+                    raise Interrupted from error
+            else:
+                self.status.reason = ""
+                return
+
+    def _own_or_stand_by(self) -> None:
+        """Ours now, or as soon as its owner has let go or died, if this process is there to wait for that."""
+        while True:
+            try:
+                self._context.ownership = own(self._context, self._stop)
+                return
+            except FlowOwnedByAnother as error:
+                if not self._context.place.standby:
+                    raise
+                self.status.state, self.status.reason = "standby", error.message
+                if self._stop.wait(WAIT_S):
+                    raise Interrupted from error
+
+    # --- one turn ----------------------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        try:
+            self._noting("slots", self._look_after_slots)
+            self._noting("record lane", lambda: self._lane.tend(self._recorder, self._take))
+            self._noting("beat", lambda: self._excusing(self._context.beat))
+            self._run_due()
+            if self.status.state == "waiting" and not self._silent:
+                self.status.state, self.status.reason = "running", ""
+        except BrokerTooOld:
+            raise  # waiting does not mend it
+        except ClusterError as error:
+            self.status.state, self.status.reason = "waiting", error.message
+            time.sleep(WAIT_S)
+
+    def _noting(self, name: str, action: Callable[[], None]) -> None:
+        """Does it; if its cluster is silent, the flow waits until the same thing is answered."""
+        try:
+            action()
+        except (ClusterUnreachable, ConnectionLost):
+            self._silent.add(name)
+            self._due[name] = time.monotonic() + SILENT_RETRY_S
+            raise
+        self._silent.discard(name)
+
+    def _look_after_slots(self) -> None:
+        for record in self._poll():
+            self._take(record)
+        self._slots.check(self._slot_lost, restart=True)
+        self._recover_lost()
+        self._pass_gaps()
+
+    def _poll(self) -> list[LedgerRecord]:
+        asked = time.monotonic()
+        records = self._excusing(lambda: self._context.ledger.poll(POLL_MS))
+        if time.monotonic() - asked > READ_S_MAX:
+            self._slots.excuse()
+        return records
+
+    def _excusing(self, action: Callable[[], T]) -> T:
+        """Where we cannot use the ledger, slots cannot either: that they fall silent then is not their fault."""
+        try:
+            return action()
+        except ClusterError:
+            self._slots.excuse()
+            raise
+
+    def _run_due(self) -> None:
+        context = self._context
+        self._every("offset syncs", SYNCS_S, self._recorder.write_syncs)
+        self._every("positions", POSITIONS_S, self._recorder.flush)
+        self._every("ends", max(ENDS_S, len(self.status.partitions) / ENDS_PER_S), self._placing.look_at_ends)
+        self._every("transformed topics", ENDS_S, lambda: self._lane.look(self._recorder, self._take))
+        self._every("moves", MOVES_S, self._placing.move)
+        self._every("map", TRIM_S, lambda: trim_map(context))
+        self._every("blocks", CONDENSE_S, lambda: condense_map(context))
+        self._every("foreign records", FOREIGN_RECORDS_S, self._report_foreign_records)
+        self._every("file", FILE_S, self._look_at_file)
+        interval = context.flow.refresh_topics_interval_seconds
+        if context.place.once:
+            self._every("open", OPEN_S, self._placing.open_new)
+        elif context.flow.refresh_topics_enabled and interval > 0:
+            self._every("topics", float(interval), self._placing.refresh)
+
+    def _every(self, name: str, seconds: float, action: Callable[[], None]) -> None:
+        now = time.monotonic()
+        if now >= self._due.setdefault(name, now + seconds):
+            self._due[name] = now + seconds
+            try:
+                self._noting(name, action)
+            except BrokerRefused as error:
+                if not is_right_missing(error.error_code):
+                    raise
+                # The copying goes on without it, and whoever lacks the right is told until it is there.
+                self.status.chores[name] = error.message
+            else:
+                if self.status.chores.get(name):
+                    self.status.chores[name] = ""
+
+    def _report_foreign_records(self) -> None:
+        self.status.notes += self._context.ledger.foreign.report()
+
+    def _look_at_file(self) -> None:
+        trouble = self._file.look()
+        if trouble or "configuration file" in self.status.chores:
+            self.status.chores["configuration file"] = trouble
+
+    def _slot_lost(self, slot: int, incarnation: int, reason: str) -> None:
+        context = self._context
+        if reason.startswith(("failed", "refused")):
+            context.status.notes.append(f"slot {slot}: {reason}")
+        for partition, order in context.placed.items():
+            is_there = (order.slot, order.incarnation) == (slot, incarnation)
+            if is_there and partition not in context.stopped and not context.ledger.view.of(partition).is_closed:
+                self._lost.add(partition)
+                context.show(partition, "recovering", "SLOT_LOST", f"slot {slot} {reason}")
+
+    def _recover_lost(self) -> None:
+        if self._lost and self._slots.can_start and not self._stop.is_set():
+            context = self._context
+            lost, self._lost = self._lost, set()
+            try:
+                orders = [o for o in lost_attempts(context.ledger.view, lost) if o.slot != RECORD_LANE]
+                self._lost |= recover(context, self._recorder, orders, self._take, self._outlast, raise_epoch=True)
+            except Interrupted:
+                return  # whoever comes next recovers them
+            except ClusterError:
+                self._lost |= lost
+                raise
+            self._placing.open(lost & set(context.ready))
+
+    def _pass_gaps(self) -> None:
+        """Goes on where the source deleted records and `on.source.gap` says to skip them; once their attempt is closed."""
+        for partition in sorted(self._context.gapped):
+            if partition.topic in self._context.topics and self._context.ledger.view.of(partition).is_closed:
+                move = self._placing.pass_gap(partition)
+                self._context.gapped.discard(partition)
+                if move is not None:
+                    self._recorder.move(partition, move.new.upstream)
+
+    # --- what the ledger says ----------------------------------------------------------------------------------
+
+    def _take(self, record: LedgerRecord) -> None:
+        match record:
+            case SlotBeat():
+                self._slots.take(record)
+            case Owner():
+                self._take_owner(record)
+            case Started() if self._is_current(record):
+                self.status.partitions[record.partition].taken_at = time.monotonic()
+            case Receipt() if self._is_current(record):
+                self._take_receipt(record)
+            case State() if self._is_current(record):
+                self._take_state(record)
+            case Closed() if self._is_current(record):
+                self._take_closed(record)
+            case _:
+                pass
+
+    def _take_owner(self, record: Owner) -> None:
+        ours = self._context.owned.owner
+        if record.name != ours.name and (record.generation, record.producer_epoch) > (
+            ours.generation,
+            ours.producer_epoch,
+        ):
+            raise FlowOwnedByAnother(f"this flow was taken over by {record.name}; this process writes nothing more")
+
+    def _is_current(self, record: Started | Receipt | State | Closed) -> bool:
+        order = self._context.placed.get(record.partition)
+        return order is not None and order.attempt == record.attempt
+
+    def _take_receipt(self, receipt: Receipt) -> None:
+        self._recorder.take(receipt)
+        status = self.status.partitions[receipt.partition]
+        status.next_upstream = max(status.next_upstream, receipt.position.upstream)
+        status.source_end = max(status.source_end, receipt.source_end)
+        # A slot counts from its open on; a task of the record lane knows only its own.
+        is_lane = self._context.placed[receipt.partition].slot == RECORD_LANE
+        before = (0, 0) if is_lane else self._counted.get(receipt.attempt, (0, 0))
+        status.records += receipt.records - before[0]
+        status.record_bytes += receipt.record_bytes - before[1]
+        self._counted[receipt.attempt] = (receipt.records, receipt.record_bytes)
+        if receipt.newest_timestamp >= 0:
+            status.newest_timestamp, status.proven_ms = receipt.newest_timestamp, int(time.time() * 1000)
+
+    def _take_state(self, state: State) -> None:
+        context, partition = self._context, state.partition
+        is_over = state.state in ("lost", "stopped")
+        is_gap = is_over and state.code == SourceOffsetLost.code and context.accepts_gap(partition.topic)
+        if is_gap or (state.state == "lost" and state.code in MENDED_BY_RECOVERY):
+            # A gap is passed once the attempt has its end: closed comes with a stop, a loss needs the fence first.
+            (context.gapped if state.state == "stopped" else self._lost).add(partition)
+            context.show(partition, "recovering", state.code, state.text)
+        elif is_over:
+            context.stopped.add(partition)
+            context.show(partition, "stopped", state.code, state.text)
+        elif partition not in context.stopped:
+            context.show(partition, state.state, state.code, state.text)
+
+    def _take_closed(self, closed: Closed) -> None:
+        self.status.partitions[closed.partition].next_upstream = closed.position.upstream
+        if closed.partition in self._context.stopped:
+            return
+        if closed.partition in self._context.gapped or self._lane.has_waiting(closed.partition):
+            return
+        if self._stop.is_set() or not self._placing.reopen_moved(closed.partition):
+            self._context.show(closed.partition, "closed")
+
+    # --- the end -----------------------------------------------------------------------------------------------
+
+    def _is_done(self) -> bool:
+        if self._stop.is_set():
+            return True
+        if not self._context.place.once:
+            return False
+        return all(s.state in ("closed", "stopped") for s in self.status.partitions.values())
+
+    def _finish(self) -> None:
+        """Drains, records everything that was proven, and gives the flow back."""
+        context = self._context
+        self.status.state = "stopping"
+        self._stop.set()
+        self._slots.ask_to_stop()
+        self._lane.finish(self._recorder, self._take)
+        deadline = time.monotonic() + DRAIN_S
+        while self._slots.alive and time.monotonic() < deadline:
+            for record in context.ledger.poll(POLL_MS):
+                self._take(record)
+            self._slots.check(self._slot_lost, restart=False)
+        self._slots.cancel()
+        context.ledger.read_all()
+        for partition, order in context.placed.items():
+            receipt = context.ledger.view.of(partition).receipts.get(order.attempt)
+            if receipt is not None:
+                self._recorder.take(receipt)
+        self._recorder.flush()
+        context.sign(released=True)
+        self.status.is_given_back = True
+        self.status.state = "stopped"

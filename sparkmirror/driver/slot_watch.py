@@ -1,0 +1,139 @@
+"""The slots of one flow as its driver sees them: started, beating, silent, ended, started again."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sparkmirror import failpoints
+from sparkmirror.driver.flow_context import FlowContext
+from sparkmirror.ledger import SlotBeat, SlotStop
+from sparkmirror.session.spark_slots import SparkSlots
+from sparkmirror.slot.slot import SlotOrder
+
+__all__ = ["SlotWatch"]
+
+# Three missed beats of a slot, and slack for a busy machine: then it is treated as dead (the fence makes that safe).
+SILENCE_S = 10.0
+# Spark needs some seconds to start; on a cluster with busy cores a slot may wait longer.
+START_S = 120.0
+# A slot that dies at once is started again more and more slowly.
+RESTART_FIRST_S, RESTART_MAX_S = 0.1, 30.0
+SETTLED_S = 30.0
+# Producer epochs are 16 bits; so many lives of one slot under one owner would take more than a day of dying at once.
+EPOCHS, LIVES = 1 << 16, 1 << 12
+
+
+@dataclass(slots=True)
+class _Seen:
+    order: SlotOrder
+    started_at: float
+    beat_at: float
+    beat: int = -1
+    is_alive: bool = True
+    restart_at: float | None = None
+    failures: int = 0
+
+
+class SlotWatch:
+    """Launches slots and tells which partitions lost theirs."""
+
+    def __init__(self, context: FlowContext, spark: SparkSlots) -> None:
+        self._context, self._spark = context, spark
+        self._seen: dict[int, _Seen] = {}
+        self._ended: queue.SimpleQueue[tuple[SlotOrder, str]] = queue.SimpleQueue()
+
+    def start(self) -> None:
+        """Starts every slot of the flow, once."""
+        if not self._seen:
+            owner = self._context.owned.owner
+            # A slot of a former owner may still read the ledger: no life of a slot is named twice.
+            first = (owner.generation * EPOCHS + owner.first_epoch) * LIVES
+            for slot in range(self._context.place.slots):
+                self._launch(slot, first, 0)
+
+    @property
+    def alive(self) -> list[int]:
+        """Slots that may be given partitions."""
+        return [slot for slot, seen in self._seen.items() if seen.is_alive]
+
+    @property
+    def can_start(self) -> bool:
+        """Whether a partition that is opened now finds a slot: one is there, or none was needed so far."""
+        return not self._seen or bool(self.alive)
+
+    def incarnation(self, slot: int) -> int:
+        """Which life of a slot an open must name."""
+        return self._seen[slot].order.incarnation
+
+    def _launch(self, slot: int, incarnation: int, failures: int) -> None:
+        context = self._context
+        owner, place, name = context.owned.owner, context.place, context.flow.name
+        order = SlotOrder(
+            config_path=place.config_path,
+            config_digest=place.config_digest,
+            source=name.source,
+            target=name.target,
+            slot=slot,
+            incarnation=incarnation,
+            owner_name=owner.name,
+            owner_generation=owner.generation,
+            owner_epoch=owner.producer_epoch,
+            transactional_id=context.transactional_id,
+            ledger_topic=place.ledger_topic,
+            ledger_offset=context.ledger.offset,
+            file_words=place.file_words,
+        )
+        now = time.monotonic()
+        self._seen[slot] = _Seen(order, now, now + START_S, failures=failures)
+        self._spark.launch(order, lambda o, reason: self._ended.put((o, reason)))
+
+    def take(self, beat: SlotBeat) -> None:
+        """A sign of life from the ledger."""
+        seen = self._seen.get(beat.slot)
+        if seen is not None and seen.order.incarnation == beat.incarnation and seen.beat != beat.beat:
+            seen.beat, seen.beat_at = beat.beat, time.monotonic()
+
+    def check(self, lost: Callable[[int, int, str], None], *, restart: bool) -> None:
+        """Reports slots that ended or fell silent as `lost(slot, incarnation, why)`, and starts them again."""
+        now = time.monotonic()
+        while not self._ended.empty():
+            order, reason = self._ended.get()
+            seen = self._seen.get(order.slot)
+            if seen is not None and seen.order == order:
+                # Also one that had fallen silent: it may have been given partitions since.
+                seen.is_alive = False
+                lost(order.slot, order.incarnation, reason)
+                seen.failures = 0 if now - seen.started_at > SETTLED_S else seen.failures + 1
+                seen.restart_at = now + min(RESTART_FIRST_S * 2**seen.failures, RESTART_MAX_S)
+        for slot, seen in list(self._seen.items()):
+            if seen.is_alive and now - seen.beat_at > SILENCE_S:
+                if failpoints.ARMED:
+                    failpoints.point("slots.silent")
+                self._lose(seen, f"gave no sign of life for {SILENCE_S:g} s", lost)
+                self._spark.cancel(seen.order)
+            elif restart and seen.restart_at is not None and now >= seen.restart_at:
+                self._launch(slot, seen.order.incarnation + 1, seen.failures)
+
+    def excuse(self) -> None:
+        """The ledger could not be read: the silence was not the slots' fault."""
+        now = time.monotonic()
+        for seen in self._seen.values():
+            seen.beat_at = max(seen.beat_at, now)
+
+    def _lose(self, seen: _Seen, reason: str, lost: Callable[[int, int, str], None]) -> None:
+        if seen.is_alive:
+            seen.is_alive = False
+            lost(seen.order.slot, seen.order.incarnation, reason)
+
+    def ask_to_stop(self) -> None:
+        """Every slot is to drain and end."""
+        self._context.ledger.append([SlotStop(s.order.slot, s.order.incarnation) for s in self._seen.values()])
+
+    def cancel(self) -> None:
+        """Kills the slots that did not end."""
+        for seen in self._seen.values():
+            if seen.is_alive:
+                self._spark.cancel(seen.order)

@@ -1,0 +1,42 @@
+"""Where on the source a record of the target should lie, by sparkmirror's exact map and by MirrorMaker 2's syncs. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from sparkmirror.ledger import Run
+from sparkmirror.offsets import OffsetMap, SyncHistory
+from sparkmirror.offsets.proof.values import Bounds
+
+__all__ = ["UpstreamMap"]
+
+
+class UpstreamMap:
+    """Downstream to upstream, of one partition; what the ledger does not cover is guessed by the syncs around it."""
+
+    def __init__(self, offset_map: OffsetMap | None, syncs: SyncHistory | None) -> None:
+        runs = [] if offset_map is None else sorted(offset_map.runs(), key=lambda run: run.downstream)
+        self._runs: list[Run] = runs
+        self._run_starts = [run.downstream for run in runs]
+        kept = [] if syncs is None else [sync for sync in syncs.kept if sync.upstream_offset >= 0]
+        self._syncs = sorted((sync.downstream_offset, sync.upstream_offset) for sync in kept)
+
+    def bounds(self, downstream: int) -> Bounds | None:
+        """Where the record at a downstream offset comes from; None if nothing is known at or before it."""
+        index = bisect_right(self._run_starts, downstream) - 1
+        if index >= 0:
+            run = self._runs[index]
+            behind = downstream - run.downstream
+            if behind < run.length:
+                return Bounds(run.upstream + behind, run.upstream + behind, None)
+        return self._by_syncs(downstream)
+
+    def _by_syncs(self, downstream: int) -> Bounds | None:
+        index = bisect_right(self._syncs, (downstream, 1 << 63)) - 1
+        if index < 0:
+            return None
+        at, upstream = self._syncs[index]
+        following = self._syncs[index + 1][1] if index + 1 < len(self._syncs) else None
+        high = following + 1 if following is not None and following > upstream else None
+        # Holes of the source lie between, never on the target: the record is where the difference says, or later.
+        return Bounds(upstream, upstream + downstream - at, high)

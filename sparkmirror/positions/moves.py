@@ -1,0 +1,96 @@
+"""`offsets set`, `reset`, `skip` and `import`: what would change, and changing it, by whoever runs the flow.
+
+Without a ledger, or where MirrorMaker 2 has gone on since sparkmirror let go, the flow is MirrorMaker 2's: then its own
+records are what counts. Else it is sparkmirror's, and the ledger is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sparkmirror import config
+from sparkmirror.clusters import ClusterClient
+from sparkmirror.config import FlowSettings, Settings
+from sparkmirror.driver import FlowLedger
+from sparkmirror.errors import MoveRefused
+from sparkmirror.positions.ledger_moves import apply_to_ledger, open_ledger_flow, preview_of_ledger
+from sparkmirror.positions.mm2_moves import apply_to_mm2, open_mm2_flow, preview_of_mm2
+from sparkmirror.positions.requests import CONNECTOR, MoveRequest, StoragePlace
+from sparkmirror.positions.stored import present_topics, read_stored
+from sparkmirror.positions.verdicts import MM2, SPARKMIRROR, MoveVerdict, RunBy
+from sparkmirror.topology import ledger_topic, require_custom_classes
+
+__all__ = ["apply", "choose_flow", "preview", "who_runs"]
+
+OLDER_LEDGER = (
+    "sparkmirror's ledger is older than MirrorMaker 2's positions and stays as it is: only MirrorMaker 2 goes on there"
+)
+
+
+def preview(settings: Settings, request: MoveRequest) -> MoveVerdict:
+    """What `apply` would do, by what can be seen now. Changes nothing; raises what `apply` would."""
+    return _carry_out(settings, request, None)
+
+
+def apply(settings: Settings, request: MoveRequest, command: str = "") -> MoveVerdict:
+    """Moves positions while nobody runs the flow; `command` is kept in the undo file, which is written first."""
+    return _carry_out(settings, request, command)
+
+
+def _carry_out(settings: Settings, request: MoveRequest, command: str | None) -> MoveVerdict:
+    _refuse_nonsense(request)
+    flow = choose_flow(settings, request.flow)
+    run_by, has_ledger = who_runs(flow, request.storage)
+    if run_by == SPARKMIRROR:
+        with open_ledger_flow(settings, flow) as ours:
+            return preview_of_ledger(ours, request) if command is None else apply_to_ledger(ours, request, command)
+    with open_mm2_flow(flow, request.storage) as theirs:
+        verdict = preview_of_mm2(theirs, request) if command is None else apply_to_mm2(theirs, request, command)
+    return replace(verdict, notes=(*verdict.notes, OLDER_LEDGER)) if has_ledger else verdict
+
+
+def choose_flow(settings: Settings, name: str | None) -> FlowSettings:
+    """The flow that is meant: the only enabled one, or the one that is named."""
+    require_custom_classes(settings, None)
+    return config.choose_flow(settings, name)
+
+
+def who_runs(flow: FlowSettings, storage: StoragePlace) -> tuple[RunBy, bool]:
+    """Whose word counts for the flow, and whether there is a ledger beside MirrorMaker 2's."""
+    target = ClusterClient(flow.target)
+    ledger = ledger_topic(flow.name.source)
+    try:
+        there = present_topics(target, [ledger, flow.offset_storage_topic])
+        if ledger not in there:
+            is_mm2 = not storage.is_dedicated or flow.offset_storage_topic in there
+            return (MM2 if is_mm2 else SPARKMIRROR), False
+        if not storage.is_dedicated:
+            return MM2, True
+        is_older = flow.offset_storage_topic in there and _is_ledger_older(target, flow, ledger)
+        return (MM2 if is_older else SPARKMIRROR), is_older
+    finally:
+        target.close()
+
+
+def _is_ledger_older(target: ClusterClient, flow: FlowSettings, ledger: str) -> bool:
+    """Whether MirrorMaker 2 has copied past where the ledger ends, on any partition; it is never ahead otherwise."""
+    stored = read_stored(target, [flow.offset_storage_topic], connector=CONNECTOR, alias=flow.name.source)
+    view = FlowLedger(target, ledger).read_all()
+    for partition in stored.partitions():
+        last, history = stored.last_offset(partition), view.partitions.get(partition)
+        position = history.position() if history is not None else None
+        if last is not None and position is not None and last + 1 > position.upstream:
+            return True
+    return False
+
+
+def _refuse_nonsense(request: MoveRequest) -> None:
+    if request.partition is not None and request.topic is None:
+        raise MoveRefused("a partition needs its topic", hint="give --topic")
+    if request.with_target and request.partition is not None:
+        raise MoveRefused("--with-target deletes whole topics on the target", hint="leave --partition away")
+    if request.with_target and request.verb in ("skip", "import"):
+        raise MoveRefused(f"`offsets {request.verb}` leaves the target as it is", hint="use `offsets reset --with-target`")
+    is_plain = request.to is None or request.to.kind == "offset"
+    if request.verb == "skip" and not is_plain:
+        raise MoveRefused(f"`offsets skip` goes to an offset, found {request.to}", hint="use `offsets set`")

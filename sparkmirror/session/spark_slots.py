@@ -1,0 +1,250 @@
+"""The one door to Spark on the driver: the session, and one long job per slot.
+
+Spark is imported where it is used: most commands need none, and its import takes longer than they do.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sparkmirror.errors import EnvironmentUnfit
+from sparkmirror.session.class_archive import archive_option
+from sparkmirror.slot.slot import SlotOrder
+from sparkmirror.slot.task import run_slot
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf, SparkContext
+
+__all__ = ["SparkSlots"]
+
+OUR_SETTINGS = {
+    "spark.app.name": "sparkmirror",
+    "spark.scheduler.mode": "FAIR",
+    "spark.speculation": "false",
+    "spark.task.maxFailures": "1",
+    "spark.stage.maxConsecutiveAttempts": "1",
+    "spark.dynamicAllocation.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+JVM_OPTIONS = "spark.driver.extraJavaOptions"
+LOCAL_SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "512m",
+    # The JVM schedules and waits; no byte of the data passes it. Its optimising compiler and parallel collector would
+    # only cost CPU at the start, and a heap of the usual size would grow for an hour before it was first swept.
+    JVM_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms32m -Xmn16m -Xshare:auto",
+    "spark.ui.enabled": "false",
+    "spark.python.daemon.module": "sparkmirror.worker_daemon",
+}
+# Records that pass a transform pass the JVM too: it needs room for them, and after a million of them its optimising compiler
+# was worth its start.
+LANE_SETTINGS = {
+    "spark.driver.memory": "1g",
+    JVM_OPTIONS: "-XX:+UseSerialGC -Xshare:auto",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.streaming.pollingDelay": "50ms",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+}
+JVM_PORT = "PYSPARK_GATEWAY_PORT"  # set by spark-submit for the program that it starts
+PYTHON = Path(__file__).with_name("python.sh")
+STOP_S = 20.0
+LOG_TAIL_BYTES = 4096
+
+
+class SparkSlots:
+    """Starts Spark in the background and runs slots on it."""
+
+    def __init__(
+        self, *, master: str, conf: Mapping[str, str], slots: int, lanes: int = 0, jvm_option: str | None = None
+    ) -> None:
+        self._master = master
+        self._lanes = lanes
+        self._jvm_option = archive_option(has_queries=lanes > 0) if jvm_option is None else jvm_option
+        self._conf = dict(conf)
+        self._slots = slots
+        self._context: SparkContext | None = None
+        self._failed: Exception | None = None
+        self._log: Any = None
+        self._ready = threading.Event()
+        self._threads: list[threading.Thread] = []
+        threading.Thread(target=self._start, name="spark", daemon=True).start()
+
+    def _start(self) -> None:
+        try:
+            self._context = self._join() if JVM_PORT in os.environ else self._launch_jvm()
+        except Exception as error:  # noqa: BLE001  border to Spark: whoever waits for a slot gets it
+            self._failed = error
+        self._ready.set()
+
+    def _settings(self, given: Mapping[str, str]) -> SparkConf:
+        """All settings: ours, then those that the JVM was `given`, then the user's own."""
+        from pyspark import SparkConf
+
+        settings, wanted = dict(OUR_SETTINGS), {**given, **self._conf}
+        master = wanted.pop("spark.master", self._master)
+        if master in ("local", "local[*]"):
+            # Slots wait on the network more than they compute: as many threads as slots, and one for short jobs.
+            cores = os.cpu_count() or 1
+            master = f"local[{max(self._slots + 1, cores) + self._lanes * cores}]"
+        if master.startswith("local"):
+            settings |= LOCAL_SETTINGS
+            if self._lanes:
+                settings |= LANE_SETTINGS
+            scratch = tempfile.gettempdir()
+            settings[JVM_OPTIONS] += f' {self._jvm_option} "-Djava.io.tmpdir={scratch}"'  # Java itself ignores TMPDIR
+            # Nothing is stored there, but Spark makes the folder, else in the one that the command was given in.
+            settings["spark.sql.warehouse.dir"] = os.path.join(scratch, "sparkmirror-warehouse")
+        if "spark.remote" in wanted or wanted.get("spark.api.mode", "classic") != "classic":
+            raise EnvironmentUnfit(
+                "Spark Connect has no long tasks of our kind: sparkmirror needs classic mode",
+                hint="remove spark.remote and set spark.api.mode=classic",
+            )
+        return SparkConf(loadDefaults=False).setMaster(master).setAll(list((settings | wanted).items()))
+
+    def _join(self) -> SparkContext:
+        """The JVM that started us, as `spark-submit` does: what it was told is kept, and it is not ours to end."""
+        from pyspark import SparkConf, SparkContext
+        from pyspark.java_gateway import launch_gateway
+
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        gateway = launch_gateway()
+        conf = self._settings(dict(SparkConf(_jvm=gateway.jvm).getAll()))
+        return SparkContext(conf=conf, gateway=gateway)
+
+    def _launch_jvm(self) -> SparkContext:
+        """Starts the JVM in a session of its own: a Ctrl-C at the terminal must reach the driver alone."""
+        from pyspark import SparkContext
+        from pyspark.java_gateway import launch_gateway
+
+        conf = self._settings({})
+        _name_python(conf)
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed in stop; has no name, so a killed driver leaves none
+        gateway = launch_gateway(conf, {"stdout": self._log, "stderr": self._log, "start_new_session": True})
+        return SparkContext(conf=conf, gateway=gateway)
+
+    def _log_tail(self) -> str:
+        """The last line that Spark wrote about itself."""
+        if self._log is None:
+            return ""
+        size = os.fstat(self._log.fileno()).st_size
+        text = os.pread(self._log.fileno(), LOG_TAIL_BYTES, max(size - LOG_TAIL_BYTES, 0)).decode(errors="replace")
+        return (text.strip().splitlines() or [""])[-1]
+
+    def wait(self) -> SparkContext:
+        """The running context; raises what kept Spark from starting."""
+        self._ready.wait()
+        if self._context is None:
+            if isinstance(self._failed, EnvironmentUnfit):
+                raise self._failed
+            raise EnvironmentUnfit(
+                f"Spark does not start: {self._failed} {self._log_tail()}", hint="check --master, --conf and java -version"
+            )
+        return self._context
+
+    def launch(self, order: SlotOrder, ended: Callable[[SlotOrder, str], None]) -> None:
+        """Runs a slot as a job of its own; `ended` is called on its thread when the driver's call returns."""
+        thread = threading.Thread(target=self._run, args=(order, ended), name=_title(order), daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _run(self, order: SlotOrder, ended: Callable[[SlotOrder, str], None]) -> None:
+        from pyspark import InheritableThread
+
+        try:
+            context = self.wait()
+        except EnvironmentUnfit as error:
+            ended(order, f"failed: {error}")
+            return
+        outcome: list[str] = []
+
+        def job() -> None:
+            try:
+                context.setJobGroup(_title(order), _title(order), interruptOnCancel=False)
+                results: list[Any] = context.parallelize([order], 1).mapPartitions(run_slot).collect()
+                outcome.append(str(results[0]) if results else "ended without a word")
+            except Exception as error:  # noqa: BLE001  border to Spark: a dead worker is an end like others
+                lines = str(error).strip().splitlines() or [type(error).__name__]
+                outcome.append(f"died: {lines[0]}")
+
+        inner = InheritableThread(target=job)
+        inner.start()
+        inner.join()
+        ended(order, outcome[0])
+
+    def cancel(self, order: SlotOrder) -> None:
+        """Kills a slot that does not end; only the fence makes sure of its silence."""
+        if self._context is not None:
+            self._context.cancelJobGroup(_title(order))
+
+    def stop(self) -> None:
+        """Ends Spark and waits until its processes are gone; what does not end by itself is killed, as it holds nothing."""
+        self._ready.wait()
+        context, self._context = self._context, None
+        if context is not None:
+            gateway = context._gateway
+            process = gateway.proc
+            asking = threading.Thread(target=_end, args=(context,), name="ending spark", daemon=True)
+            asking.start()
+            asking.join(STOP_S)
+            if asking.is_alive() and process is not None:
+                process.kill()  # and the call that waits for its answer ends
+                asking.join(STOP_S)
+            if process is None:
+                gateway.close()
+            else:
+                gateway.shutdown()
+                _await_end(process)
+            kind = type(context)
+            kind._gateway = kind._jvm = None  # the next one starts a JVM of its own
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+
+def _name_python(conf: SparkConf) -> None:
+    """Tells Spark which Python its own processes are to be."""
+    if (conf.get("spark.master") or "").startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ["SPARKMIRROR_PYTHON"] = sys.executable
+        os.environ.setdefault("PYSPARK_PYTHON", str(PYTHON) if os.access(PYTHON, os.X_OK) else sys.executable)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def _await_end(process: subprocess.Popen[bytes]) -> None:
+    """Closes what keeps the JVM alive; kills it if that is not enough."""
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        process.wait(timeout=STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(timeout=STOP_S)
+
+
+def _end(context: SparkContext) -> None:
+    from py4j.protocol import Py4JError
+
+    # The JVM may be gone already, or be killed meanwhile: that is all that is wanted, and PySpark warns of it.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        try:
+            context.stop()
+        except (Py4JError, OSError):
+            context._jsc = None  # nobody to ask: what is left to end is PySpark's own
+            context.stop()
+
+
+def _title(order: SlotOrder) -> str:
+    return f"{order.source}->{order.target} slot {order.slot}.{order.incarnation}"

@@ -1,0 +1,188 @@
+"""One cluster as a slot sees it: metadata, and lanes to its brokers, made when needed and made again when lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sparkmirror.clusters import (
+    Address,
+    ClusterView,
+    ConnectionPool,
+    Lane,
+    Leader,
+    metadata_request,
+    metadata_version,
+    principal_of,
+    read_metadata,
+)
+from sparkmirror.config import ClusterSettings
+from sparkmirror.errors import ClusterError, ClusterUnreachable
+from sparkmirror.model import TopicPartition
+from sparkmirror.slot.loop import Ask, Dial, Loop, Procedure, Sleep
+
+__all__ = ["ClusterSide"]
+
+CONNECT_TIMEOUT_S = 10.0
+# Lanes whose requests a broker answers at once, or after half a second: one that hangs is left for another, so that the
+# driver hears of this slot before it takes it for dead (10 s after it can hear anything itself).
+SILENCE_S = {"control": 8.0, "ledger tail": 8.0}
+DISTRUST_S = 30.0
+BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.05, 2.0
+REFRESH_GAP_S = 0.1
+POLL_S = 0.01
+
+
+class ClusterSide:
+    """Lanes and leaders of one cluster."""
+
+    def __init__(self, loop: Loop, settings: ClusterSettings) -> None:
+        self.alias = settings.alias
+        self.who = principal_of(settings.security)  # for whom rights are to be granted
+        self.view: ClusterView | None = None
+        self.trouble = ""  # why the cluster cannot be reached now; empty while it can
+        self._loop = loop
+        self._pool = ConnectionPool(settings, connect_timeout_s=CONNECT_TIMEOUT_S)  # dials; the lanes are the loop's
+        self._lanes: dict[tuple[Address, str], Lane] = {}
+        self._opening: set[tuple[Address, str]] = set()
+        self._failures: dict[tuple[Address, str], tuple[int, float]] = {}
+        self._distrusted: dict[Address, float] = {}  # brokers that hung, and until when another one is asked first
+        self._topics: set[str] = set()
+        self._is_refreshing = False
+        self._refreshed_at = -1e9
+
+    # --- metadata ----------------------------------------------------------------------------------------------
+
+    def watch(self, topics: Iterable[str]) -> None:
+        """Names topics whose leaders are needed."""
+        new = set(topics) - self._topics
+        if new:
+            self._topics |= new
+            self.refresh()
+
+    def forget(self, topic: str) -> None:
+        """A topic that nobody copies any more."""
+        self._topics.discard(topic)
+
+    def refresh(self, lost: Lane | None = None, *purposes: str) -> None:
+        """Asks for metadata soon; calls in between are one.
+
+        The broker of a lane that was `lost` is asked last for a while; its other lanes of these purposes are not waited for.
+        """
+        if lost is not None:
+            self._distrust(lost.connection.address, purposes)
+        if not self._is_refreshing:
+            self._is_refreshing = True
+            self._loop.spawn(self._refresh())
+
+    def _refresh(self) -> Procedure:
+        wait = self._refreshed_at + REFRESH_GAP_S - self._loop.now
+        if wait > 0:
+            yield Sleep(wait)
+        self._refreshed_at = self._loop.now
+        self._is_refreshing = False  # a call from now on means: ask once more
+        try:
+            lane = yield from self.any_lane("control")
+            answer = yield Ask(lane, metadata_request(sorted(self._topics), metadata_version(lane.connection)))
+            self.view = read_metadata(answer)
+            self._pool.learn(self.view)
+            self.trouble = ""
+        except ClusterError as error:
+            self.trouble = error.message
+            yield Sleep(BACKOFF_MAX_S / 4)
+            self.refresh()
+
+    def leader(self, partition: TopicPartition) -> Leader | None:
+        """The leader as the newest metadata says."""
+        return self.view.leader(partition) if self.view is not None else None
+
+    def topic_id(self, topic: str) -> bytes | None:
+        """The topic's id, or None while it is unknown or gone."""
+        found = self.view.topics.get(topic) if self.view is not None else None
+        return found.topic_id if found is not None and found.error == 0 else None
+
+    # --- lanes -------------------------------------------------------------------------------------------------
+
+    def open_lane(self, node: int, purpose: str) -> Lane | None:
+        """The lane for a purpose, or None while it is being made or waits after a failure."""
+        address = self.view.brokers.get(node) if self.view is not None else None
+        if address is None:
+            return None
+        key = (address, purpose)
+        lane = self._lanes.get(key)
+        if lane is not None and self._loop.is_open(lane):
+            return lane
+        if key not in self._opening and self._loop.now >= self._failures.get(key, (0, 0.0))[1]:
+            self._opening.add(key)
+            self._loop.spawn(self._open(key))
+        return None
+
+    def _open(self, key: tuple[Address, str]) -> Procedure:
+        try:
+            lane = yield Dial(lambda: self._pool.dial(key[0]))
+            lane.silence_s = SILENCE_S.get(key[1], lane.silence_s)
+            self._lanes[key] = lane
+            self._failures.pop(key, None)
+            self.trouble = ""
+        except ClusterError as error:
+            count = self._failures.get(key, (0, 0.0))[0] + 1
+            pause = min(BACKOFF_FIRST_S * 2**count, BACKOFF_MAX_S)
+            self._failures[key] = (count, self._loop.now + pause)
+            self.trouble = error.message
+            self.refresh()
+        finally:
+            self._opening.discard(key)
+
+    def _distrust(self, address: Address, purposes: Iterable[str]) -> None:
+        self._distrusted[address] = self._loop.now + DISTRUST_S
+        for purpose in ("control", *purposes):
+            lane = self._lanes.get((address, purpose))
+            if lane is not None:
+                self._loop.drop(lane)
+
+    def lane(self, partition: TopicPartition, purpose: str) -> Procedure:
+        """Waits for a lane to the partition's leader."""
+        while True:
+            leader = self.leader(partition)
+            if leader is None:
+                self.watch([partition.topic])
+                self.refresh()
+            else:
+                lane = self.open_lane(leader.node, purpose)
+                if lane is not None:
+                    return lane
+            yield Sleep(POLL_S)
+
+    def node_lane(self, node: int, purpose: str) -> Procedure:
+        """Waits for a lane to a broker."""
+        while True:
+            lane = self.open_lane(node, purpose)
+            if lane is not None:
+                return lane
+            if self.view is None or node not in self.view.brokers:
+                self.refresh()
+            yield Sleep(POLL_S)
+
+    def any_lane(self, purpose: str) -> Procedure:
+        """A lane to any broker that answers; raises when none does."""
+        failures = []
+        now = self._loop.now
+        for address in sorted(self._pool.addresses, key=lambda a: self._distrusted.get(a, 0.0) > now):
+            key = (address, purpose)
+            while key in self._opening:
+                yield Sleep(POLL_S)
+            lane = self._lanes.get(key)
+            if lane is None or not self._loop.is_open(lane):
+                self._opening.add(key)
+                yield from self._open(key)
+                lane = self._lanes.get(key)
+            if lane is not None and self._loop.is_open(lane):
+                return lane
+            failures.append(self.trouble)
+        raise ClusterUnreachable(f"cluster {self.alias} is unreachable: " + "; ".join(failures))
+
+    def ask_any(self, build: Any) -> Procedure:
+        """Any broker's answer to the request that `build` makes for a connection."""
+        lane = yield from self.any_lane("control")
+        answer = yield Ask(lane, build(lane.connection))
+        return answer

@@ -1,0 +1,47 @@
+"""What runs inside a Spark task: the entry point of a slot. Imported by Spark's Python workers."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterable, Iterator
+
+from sparkmirror.config import load
+from sparkmirror.errors import SparkmirrorError
+from sparkmirror.model import FlowName
+from sparkmirror.slot.heap import keep_freed_memory
+from sparkmirror.slot.slot import Slot, SlotOrder
+
+__all__ = ["run_slot"]
+
+def run_slot(orders: Iterable[SlotOrder]) -> Iterator[str]:
+    """Runs one slot to its end and yields why it ended. Never raises for anything that a partition does."""
+    from pyspark import TaskContext  # not needed before a task runs: see spark.py
+
+    wanted = list(orders)  # a worker is reused only if its task consumed its input (R20)
+    context = TaskContext.get()
+    if context is not None and context.attemptNumber() > 0:
+        # Spark started the task again by itself (a lost executor): the first one may still write (D9). A stage that is
+        # started again begins at attempt 0; the slot then sees the first one's beats in the ledger and leaves.
+        yield "refused: started again by Spark"
+        return
+    keep_freed_memory()
+    for order in wanted:
+        try:
+            settings = load(order.config_path)
+            if settings.digest != order.config_digest:
+                yield f"refused: {order.config_path} changed since the flow was started"
+                return
+            flow = settings.flow(FlowName(order.source, order.target))
+            yield Slot(order, flow).run()
+        except SparkmirrorError as error:
+            yield f"failed: {error}"
+        except MemoryError:  # the slot is gone, and with it what it held; another one goes on after a while
+            yield f"failed: out of memory: {_memory_told()}"
+
+
+def _memory_told() -> str:
+    """The limit that was reached, what is in use, and what to change."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    bound = "no limit of its own" if limit == resource.RLIM_INFINITY else f"a limit of {limit >> 20} MiB (ulimit -v)"
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    return f"the worker process has {bound} and held up to {peak} MiB; raise it, or lower the consumer's fetch.max.bytes"

@@ -1,0 +1,82 @@
+"""Groups of the flow on both sides: states, commits, checkpoints, and where each would go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sparkmirror.clusters import GroupOffsets, ListedGroup
+from sparkmirror.model import TopicPartition
+from sparkmirror.state import FlowState, LedgerTable
+from sparkmirror.state.facts import Copy, GroupFacts
+from sparkmirror.topology import group_filter, lag_group
+
+__all__ = ["Commits", "gather_commits", "groups_of"]
+
+PROTOCOLS = ("", "consumer")
+SHARE = "share"
+TARGET_ONLY_MAX = 1_000  # groups of the target alone whose commits are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Commits:
+    """What was read of groups before the ends were."""
+
+    source_groups: Mapping[str, ListedGroup]
+    target_groups: Mapping[str, ListedGroup]
+    source: Mapping[str, GroupOffsets]
+    target: Mapping[str, GroupOffsets]
+
+
+def gather_commits(state: FlowState) -> Commits:
+    """Lists and commits of every group that passes the filter."""
+    flow = state.flow
+    wants = group_filter(flow).wants
+    ours = lag_group(flow.name.target)
+    there, here = state.groups("source"), state.groups("target")
+    selected = [g.name for g in there.values() if _is_consumer(g) and g.name != ours and wants(g.name)]
+    only = [g.name for g in here.values() if g.name not in there and _is_consumer(g) and wants(g.name)]
+    source = state.commits("source", selected)
+    target = state.commits("target", [*selected, *only[:TARGET_ONLY_MAX]])
+    return Commits(there, here, source, target)
+
+
+def _is_consumer(group: ListedGroup) -> bool:
+    return group.protocol in PROTOCOLS and group.kind.lower() != SHARE
+
+
+def groups_of(state: FlowState, commits: Commits, copies: Mapping[TopicPartition, Copy]) -> dict[str, GroupFacts]:
+    """Each group with what matters for this flow: commits in copied partitions, and in their copies on the target."""
+    checkpoints, syncs = state.checkpoints().last, state.syncs()
+    ledger = state.ledger() or LedgerTable()
+    remotes = {copy.remote for copy in copies.values()}
+    groups: dict[str, GroupFacts] = {}
+    for name in sorted(set(commits.source) | set(commits.target)):
+        source, target = commits.source.get(name), commits.target.get(name)
+        at = _positions(source, copies)
+        here = _positions(target, remotes)
+        if not at and not here:
+            continue
+        groups[name] = GroupFacts(
+            name=name,
+            source_state=commits.source_groups[name].state or "Unknown" if name in commits.source_groups else "",
+            target_state=commits.target_groups[name].state if name in commits.target_groups else "",
+            source=at,
+            target=here,
+            checkpoints={p: c for p, c in checkpoints.timed(name).items() if p in remotes},
+            translated={
+                place: None if (found := ledger.translate(place, offset, syncs)) is None else found.downstream
+                for place, offset in at.items()
+            },
+            is_source_known=source is None or not source.error,
+            is_target_known=target is not None and not target.error,
+        )
+    return groups
+
+
+def _positions(
+    offsets: GroupOffsets | None, wanted: Mapping[TopicPartition, Copy] | set[TopicPartition]
+) -> dict[TopicPartition, int]:
+    if offsets is None:
+        return {}
+    return {p: c.offset for p, c in offsets.committed.items() if c is not None and p in wanted}

@@ -1,0 +1,84 @@
+"""The one command that goes on, for every reason that stops a partition until somebody decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkmirror.errors import (
+    ContentDiffers,
+    OrderBroken,
+    ReplicationError,
+    SourceOffsetLost,
+    SourceTopicRecreated,
+    SourceTruncated,
+    TargetHasStranger,
+    TargetTopicRecreated,
+)
+from sparkmirror.ledger import Open
+from sparkmirror.model import TopicPartition
+from sparkmirror.status.flow_status import MirroredTopic
+
+__all__ = ["Remedies"]
+
+
+@dataclass(frozen=True, slots=True)
+class Remedies:
+    """Commands that can be copied to a shell; `file` is the configuration's path, with `--flow` where it has several."""
+
+    file: str
+
+    def skip(self, partition: TopicPartition) -> str:
+        """Goes on behind what cannot be copied."""
+        return f"sparkmirror offsets skip {self._place(partition)}"
+
+    def reset(self, partition: TopicPartition, to: int | str | None = None) -> str:
+        """Begins anew, at the beginning unless told where."""
+        return f"sparkmirror offsets reset {self._place(partition)}" + ("" if to is None else f" --to {to}")
+
+    def _place(self, partition: TopicPartition) -> str:
+        return f"{self.file or 'FILE'} --topic {partition.topic} --partition {partition.partition}"
+
+    def told(self, error: ReplicationError, partition: TopicPartition, next_upstream: int) -> ReplicationError:
+        """The error, with what helps against it if it does not say so itself."""
+        if error.hint:
+            return error
+        match error:
+            case SourceOffsetLost():
+                error.hint = f"to accept the gap: {self.skip(partition)}"
+            case SourceTopicRecreated() | TargetTopicRecreated():
+                error.hint = f"to copy it from its beginning: {self.reset(partition)}"
+            case SourceTruncated():
+                error.hint = f"to go on at the source's end: {self.reset(partition, 'latest')}"
+            case TargetHasStranger():
+                error.hint = f"stop the other writer, then go on behind what it wrote: {self.skip(partition)}"
+            case ContentDiffers() | OrderBroken():
+                error.hint = (
+                    "compare the last records of both sides; to go on behind what the target holds: "
+                    f"{self.reset(partition, next_upstream)}"
+                )
+            case _:
+                pass
+        return error
+
+    def recreated(self, order: Open, topic: MirroredTopic) -> ReplicationError | None:
+        """What stops a partition that was copied by `order`, if one of its topics is another one now."""
+        partition, copied = order.partition, order.position.upstream
+        error: ReplicationError
+        if order.source_topic_id != topic.source_topic_id:
+            error = SourceTopicRecreated(
+                f"{partition}: the source topic was deleted and created again (id {topic.source_topic_id}, "
+                f"expected {order.source_topic_id}); its former life was copied from upstream offset {copied} on"
+            )
+        elif order.target_topic != topic.remote:
+            error = TargetTopicRecreated(
+                f"{partition}: it was copied to topic {order.target_topic} before, and the replication policy now names "
+                f"that {topic.remote}; going on there would leave the earlier records behind"
+            )
+        elif order.target_topic_id != topic.target_topic_id:
+            error = TargetTopicRecreated(
+                f"{partition}: target topic {topic.remote} was deleted and created again (id "
+                f"{topic.target_topic_id}, expected {order.target_topic_id}); what was copied before is gone there"
+            )
+        else:
+            return None
+        return self.told(error, partition, copied)

@@ -1,0 +1,261 @@
+"""What the driver tells the tasks of a record lane, in texts only: secrets stay in the file that they are read from."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from sparkmirror.config import FlowSettings, TransformSettings, load
+from sparkmirror.datasource.options import ClusterOptions
+from sparkmirror.errors import ConfigError
+from sparkmirror.ledger import Attempt
+from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.process import Process
+
+__all__ = [
+    "OURS",
+    "PARTS",
+    "Change",
+    "Culprit",
+    "LaneEntry",
+    "LaneOrder",
+    "Suspect",
+    "flow_of",
+    "make_folder",
+    "read_entries",
+    "reason_of",
+    "remove_left_folders",
+    "slips_folder",
+    "take_slip",
+    "write_entries",
+    "write_slip",
+]
+
+FOLDER = "sparkmirror-lane-"
+LEFT_S = 3600.0  # a batch takes seconds; whoever writes the next slip makes the folder anew
+# The columns that are the record itself, whatever place it has.
+PARTS = frozenset({"timestamp", "key", "value", "headers"})
+OURS = "a task ended: "  # begins what our own code said, where Spark says why a query failed
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One column made of another by our own functions, each a name and the texts it is given beside the column."""
+
+    column: str
+    origin: str
+    steps: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class LaneOrder:
+    """One query: whose records it changes, and the epoch that says whether it is still the lane's newest.
+
+    `group` numbers the topics that pass the same transforms, each a branch of the query; −1 is the writer, for all of them.
+    `carried` are the columns that go into Spark, `shelved` those that do not come out of it: the writer finds them on the
+    task's shelf, and for each group has what is left to do to them.
+    """
+
+    config_path: str
+    config_digest: str
+    source: str
+    target: str
+    ledger_topic: str
+    folder: str
+    name: str
+    lane_id: str
+    producer_id: int
+    producer_epoch: int
+    names_are_final: bool = False
+    group: int = -1
+    carried: tuple[str, ...] = ()
+    shelved: tuple[str, ...] = ()
+    changes: tuple[tuple[Change, ...], ...] = ()
+    file_words: str = ""  # how a command line names the configuration file
+
+    @property
+    def has_shelf(self) -> bool:
+        """Whether anything of a record but its place waits there."""
+        return not PARTS.isdisjoint(self.shelved)
+
+    def text(self) -> str:
+        """As the option of a data source."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def of(cls, text: str) -> LaneOrder:
+        """The same back."""
+        return msgspec.json.decode(text, type=cls)
+
+    @classmethod
+    def of_trial(cls, config_path: str, config_digest: str, flow: FlowName) -> LaneOrder:
+        """For transforms that are only tried: nothing is written by it."""
+        return cls(config_path, config_digest, flow.source, flow.target, "", "", "trial", "", -1, -1)
+
+    def cluster(self, alias: str) -> ClusterOptions:
+        """How tasks reach a cluster."""
+        return ClusterOptions((("config", self.config_path), ("cluster", alias)))
+
+
+@dataclass(frozen=True)
+class LaneEntry:
+    """One source partition of the lane: from where on, under which attempt, and where its copy lies."""
+
+    topic: str
+    partition: int
+    attempt: Attempt
+    start: int
+    until: int | None
+    remote: str
+    partitions: int
+    source_topic_id: str
+    done: tuple[tuple[int, int], ...] = ()  # stretches from `start` on that landed in an attempt before
+    group: int = 0
+    end: int = -1  # of one batch
+
+    @property
+    def place(self) -> TopicPartition:
+        """The source partition."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def home(self) -> TopicPartition:
+        """Where its records go unless a transform names another place."""
+        return TopicPartition(self.remote, self.partition)
+
+    def text(self) -> str:
+        """As a line of a file."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def of(cls, text: str) -> LaneEntry:
+        """The same back."""
+        return msgspec.json.decode(text, type=cls)
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A range in which the query may have failed, and how many partitions its topic has."""
+
+    partition: TopicPartition
+    partitions: int
+    start: int
+    end: int
+    transforms: tuple[TransformSettings, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """The first record of its partition that the transforms cannot handle, and what they say of it."""
+
+    partition: TopicPartition
+    offset: int
+    reason: str
+
+
+@functools.lru_cache(maxsize=8)
+def flow_of(order: LaneOrder) -> FlowSettings:
+    """The flow, read where it is used; a file that was changed since the start is refused."""
+    settings = load(order.config_path)
+    if settings.digest != order.config_digest:
+        raise ConfigError(f"{order.config_path} changed since the flow was started", hint="start it again")
+    return settings.flow(FlowName(order.source, order.target))
+
+
+# --- the list of partitions: written by the driver, read by Spark's planner on the same machine ----------------------
+
+
+def write_entries(folder: str, entries: Iterable[LaneEntry], *, is_ending: bool) -> None:
+    """Says which partitions take part; with `is_ending` no batch begins any more."""
+    path = Path(folder, "partitions")
+    lines = ["ending" if is_ending else "going on", *(entry.text() for entry in entries)]
+    new = path.with_suffix(".new")
+    new.write_text("\n".join(lines), encoding="utf-8")
+    new.replace(path)
+
+
+def read_entries(folder: str) -> tuple[dict[TopicPartition, LaneEntry], bool]:
+    """The partitions, and whether no batch may begin any more."""
+    first, *lines = Path(folder, "partitions").read_text(encoding="utf-8").split("\n")
+    entries = [LaneEntry.of(line) for line in lines if line]
+    return {entry.place: entry for entry in entries}, first == "ending"
+
+
+# --- slips: a task's reader tells its writer, in another process of the same task, what the rows are of --------------
+
+
+def write_slip(order: LaneOrder, task: int, entry: LaneEntry) -> None:
+    """Before the first row."""
+    folder = slips_folder(order)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / str(task)
+    path.with_suffix(".new").write_text(entry.text(), encoding="utf-8")
+    path.with_suffix(".new").replace(path)
+
+
+def take_slip(order: LaneOrder, task: int) -> LaneEntry | None:
+    """After the first row, or after none came; none if the task reads nothing."""
+    path = slips_folder(order) / str(task)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    path.unlink()
+    return LaneEntry.of(text)
+
+
+def slips_folder(order: LaneOrder) -> Path:
+    """In the temporary folder of whatever machine the task runs on; on the driver's that is the query's own."""
+    return Path(tempfile.gettempdir(), f"{FOLDER}{order.name}", "slips")
+
+
+def make_folder(name: str) -> str:
+    """The folder of a query on the driver's machine; it says whose it is."""
+    path = Path(tempfile.gettempdir(), f"{FOLDER}{name}")
+    path.mkdir(mode=0o700)
+    (path / "owner").write_text(Process.this().name, encoding="utf-8")
+    return str(path)
+
+
+def remove_left_folders() -> None:
+    """Folders of drivers that are seen to be dead; on a machine that only runs tasks, what nobody has used for long."""
+    this, now = Process.this(), time.time()
+    for path in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
+        owner, slips = path / "owner", path / "slips"
+        with suppress(OSError):  # another one removes it too, or it is another user's
+            is_left = this.is_dead(owner.read_text(encoding="utf-8")) if owner.exists() else _is_old(slips, now)
+            if is_left:
+                shutil.rmtree(path)
+
+
+def _is_old(folder: Path, now: float) -> bool:
+    return now - folder.stat().st_mtime > LEFT_S
+
+
+# --- what Spark says ------------------------------------------------------------------------------------------------
+
+
+def reason_of(error: Exception) -> str:
+    """The line of Spark's long word that says what happened: the last of a Python traceback, else its own error."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith(("at ", "JVM", "File ", "Traceback", "==", "..."))]
+    return _named(told) or type(error).__name__
+
+
+def _named(lines: Sequence[str]) -> str:
+    heads = [(line.partition(":")[0], line) for line in lines]
+    ours = [line.partition(": ")[2] for head, line in heads if head.startswith("sparkmirror.") and " " not in head]
+    if ours:
+        return f"{OURS}{ours[-1][:400]}"
+    python = [line for head, line in heads if head.endswith(("Error", "Exception")) and " " not in head]
+    spark = [line for line in lines if line.startswith("[")]
+    found = python[-1:] or spark[:1] or list(lines[-1:])
+    return found[0][:400] if found else ""

@@ -1,0 +1,58 @@
+"""Which record a transform cannot handle: Spark tells that a task failed, not at which offset.
+
+The range in question is run through the transform without writing anything, then its halves, down to the first record.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+
+from sparkmirror.config import FlowSettings
+from sparkmirror.transforms.orders import Culprit, LaneOrder, Suspect, reason_of
+from sparkmirror.transforms.shaping import as_written, shaped
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["find_culprit"]
+
+
+def find_culprit(session: SparkSession, flow: FlowSettings, order: LaneOrder, suspect: Suspect) -> Culprit | None:
+    """The first failing record of a range; none if the range passes."""
+    start, end = suspect.start, suspect.end
+    reason = _failure(session, flow, order, suspect, start, end)
+    if not reason:
+        return None
+    while end - start > 1:
+        middle = (start + end) // 2
+        told = _failure(session, flow, order, suspect, start, middle)
+        if told:
+            end, reason = middle, told
+        else:
+            start = middle
+    told = _failure(session, flow, order, suspect, start, end)
+    return Culprit(suspect.partition, start, told or reason)
+
+
+def _failure(
+    session: SparkSession, flow: FlowSettings, order: LaneOrder, suspect: Suspect, start: int, end: int
+) -> str:
+    """What the transforms say of these records; empty if nothing."""
+    if start >= end:
+        return ""
+    topic, wanted = suspect.partition
+    edges = [{topic: {str(p): edge if p == wanted else 0 for p in range(suspect.partitions)}} for edge in (start, end)]
+    options = {"config": order.config_path, "cluster": flow.source.alias, "subscribe": topic}
+    options["startingOffsets"], options["endingOffsets"] = map(json.dumps, edges)
+    if flow.reads_committed:
+        options["kafka.isolation.level"] = "read_committed"
+    rows = session.read.format("kafka-records").options(**options).load()
+    try:
+        out = as_written(shaped(session, rows, flow, order, suspect.transforms), ())
+        out.write.format("noop").mode("overwrite").save()
+    except PySparkException as error:
+        return reason_of(error)
+    return ""

@@ -1,0 +1,28 @@
+"""How a task of the record lane speaks to its driver: through the ledger, as slots do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from sparkmirror.clusters import append_records
+from sparkmirror.datasource.connections import client_of
+from sparkmirror.errors import ReplicationError
+from sparkmirror.ledger import LedgerRecord, State, encode
+from sparkmirror.model import TopicPartition
+from sparkmirror.status.remedies import Remedies
+from sparkmirror.transforms.orders import LaneEntry, LaneOrder
+
+__all__ = ["stop_partition", "tell"]
+
+
+def tell(order: LaneOrder, records: Sequence[LedgerRecord]) -> None:
+    """Appends to the ledger, acked."""
+    client = client_of(order.cluster(order.target))
+    append_records(client, TopicPartition(order.ledger_topic, 0), [encode(r) for r in records], int(time.time() * 1000))
+
+
+def stop_partition(order: LaneOrder, entry: LaneEntry, error: ReplicationError, next_upstream: int) -> None:
+    """This partition cannot go on; the driver begins a query without it."""
+    hinted = Remedies(order.file_words).told(error, entry.place, next_upstream)
+    tell(order, [State.stopped(entry.place, entry.attempt, hinted)])

@@ -1,0 +1,40 @@
+"""The data source that a record lane reads from and writes to; named only by the lane itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from sparkmirror.datasource.arrow import NAMES, schema_of
+from sparkmirror.transforms.orders import LaneOrder
+from sparkmirror.transforms.reading import LaneReader
+from sparkmirror.transforms.writing import LaneWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["FORMAT", "LaneSource"]
+
+FORMAT = "sparkmirror-lane"
+
+
+class LaneSource(DataSource):
+    """Both ends of a query; the option `order` tells which."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` wants."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """The columns of a record that pass through Spark."""
+        return schema_of(LaneOrder.of(self.options["order"]).carried or NAMES)
+
+    def streamReader(self, schema: StructType) -> LaneReader:
+        """One branch of the query."""
+        return LaneReader(LaneOrder.of(self.options["order"]))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> LaneWriter:
+        """The end of the query."""
+        return LaneWriter(LaneOrder.of(self.options["order"]))

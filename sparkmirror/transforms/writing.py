@@ -1,0 +1,432 @@
+"""The record lane's sink: a task says what it is about to append, appends it once, and says where it lies."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from sparkmirror import failpoints
+from sparkmirror.clusters import (
+    LATEST,
+    Appender,
+    NewTopic,
+    create_topics,
+    describe_flow_request,
+    describe_topic_configs,
+    flow_producer,
+    is_retriable,
+    is_right_missing,
+    list_offsets,
+    raise_producer_epoch,
+)
+from sparkmirror.datasource.arrow import from_arrow
+from sparkmirror.datasource.connections import client_of
+from sparkmirror.datasource.functions import changed
+from sparkmirror.datasource.options import CODECS
+from sparkmirror.datasource.writer import selected
+from sparkmirror.errors import (
+    BrokerRefused,
+    CorruptBatch,
+    FlowOwnedByAnother,
+    InternalError,
+    RecordTooLarge,
+    ReplicationError,
+    TargetRefusedRecords,
+    TargetRefusedTimestamp,
+    TargetTopicRecreated,
+)
+from sparkmirror.ledger import (
+    SEQUENCE_MODULUS,
+    Intent,
+    IntentTarget,
+    LedgerRecord,
+    Position,
+    Receipt,
+    Routed,
+    Run,
+    extend_runs,
+    placed_runs,
+)
+from sparkmirror.model import TopicPartition
+from sparkmirror.topology import policy_for
+from sparkmirror.transforms.orders import PARTS, Change, LaneEntry, LaneOrder, flow_of, remove_left_folders, take_slip
+from sparkmirror.transforms.packing import Packing, Ready, Sending, Stop, pack_columns, pack_rows, pack_whole, rows_at
+from sparkmirror.transforms.reporting import stop_partition, tell
+from sparkmirror.transforms.spool import Shelf
+from sparkmirror.wire import BatchView, Columns, Producer, murmur2, read_columns
+from sparkmirror.wire.error_codes import INVALID_TIMESTAMP
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["LaneWriter"]
+
+MESSAGE_BYTES_MAX = 1_048_588  # Kafka's own default
+
+
+class Hand:
+    """This process as a producer of one query: its id, its sequence numbers, its connections."""
+
+    def __init__(self, order: LaneOrder) -> None:
+        self.order = order
+        self.flow = flow_of(order)
+        self.policy = policy_for(self.flow)
+        self.client = client_of(order.cluster(order.target))
+        self.transactional_id = f"{order.lane_id}-{uuid.uuid4().hex[:12]}"
+        self.producer = raise_producer_epoch(self.client, self.transactional_id, None)
+        self.appender = Appender(self.client)
+        codec = self.flow.producer.get("compression.type")
+        self.codec = None if codec is None else CODECS.get(codec, 0)
+        self.sequences: dict[TopicPartition, int] = {}
+        self.ends: dict[TopicPartition, int] = {}
+        self.topics: dict[str, TargetTopic] = {}
+
+    def require_newest(self) -> None:
+        """Raises if another query has begun: whoever began it has read the ledger after our intent, or we see it here."""
+        order, client = self.order, self.client
+        node = client.coordinator(order.lane_id, transactional=True)
+        error, *found = flow_producer(client.ask_node(node, lambda _: describe_flow_request(order.lane_id)))
+        client.check(error, f"DescribeTransactions of {order.lane_id}", f"Describe on transactional id {order.lane_id}")
+        if found != [order.producer_id, order.producer_epoch]:
+            raise FlowOwnedByAnother(f"record lane: a newer query of {order.lane_id} has begun; this one writes no more")
+
+    def topic(self, name: str, partitions: int) -> TargetTopic:
+        """What the target says of a topic; one that is not there is created with so many partitions."""
+        if name not in self.topics:
+            found = self.client.view([name]).topics.get(name)
+            if found is None or found.error:
+                factor = self.flow.replication_factor
+                refused = create_topics(self.client, [NewTopic(name, partitions, factor, {})])[name]
+                if refused is not None:
+                    raise TargetRefusedRecords(f"topic {name}, to which a transform sends records, is refused: {refused}")
+                self.client.leader_node(TopicPartition(name, partitions - 1))
+                count = partitions
+            else:
+                count = found.partitions
+            settings = {entry.name: entry.value for entry in describe_topic_configs(self.client, [name]).get(name, [])}
+            size = settings.get("max.message.bytes")
+            self.topics[name] = TargetTopic(count, int(size) if size else MESSAGE_BYTES_MAX)
+        return self.topics[name]
+
+    def end(self, target: TopicPartition) -> int:
+        """An offset from which on everything that is sent now will lie."""
+        if target not in self.ends:
+            self.ends[target] = list_offsets(self.client, [target], timestamp=LATEST)[target][0]
+        return self.ends[target]
+
+
+@dataclass(frozen=True)
+class TargetTopic:
+    """How many partitions a topic has, and how large a batch may be."""
+
+    partitions: int
+    message_bytes_max: int
+
+
+# One hand for each query that this process has served; a process serves one at a time.
+_HANDS: dict[str, Hand] = {}
+
+
+def _hand(order: LaneOrder) -> Hand:
+    if order.name not in _HANDS:
+        _HANDS.clear()
+        remove_left_folders()
+        _HANDS[order.name] = Hand(order)
+    return _HANDS[order.name]
+
+
+@dataclass
+class Appended(WriterCommitMessage):
+    """How many records a task appended; where they lie is in the ledger."""
+
+    records: int
+
+
+class LaneWriter(DataSourceStreamArrowWriter):
+    """The end of the query."""
+
+    def __init__(self, order: LaneOrder) -> None:
+        self._order = order
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Appended:
+        """In a task: all rows of one range."""
+        context = TaskContext.get()
+        assert context is not None
+        if context.attemptNumber() > 0:
+            # Spark started the task again by itself: the first one may still write (D9).
+            raise InternalError("record lane: refused: started again by Spark")
+        order, task = self._order, context.taskAttemptId()
+        stretch: Stretch | None = None
+        try:
+            for batch in iterator:
+                if batch.num_rows:
+                    stretch = stretch or Stretch(_hand(order), _named(take_slip(order, task)), Shelf(order, task))
+                    stretch.append(batch)
+            if stretch is None:
+                # All rows were left out, or Spark had nothing to read at all: such a batch has one task, without a slip.
+                entry = take_slip(order, task)
+                stretch = Stretch(_hand(order), entry, Shelf(order, task)) if entry is not None else None
+            if stretch is not None:
+                stretch.finish()
+        except BaseException:
+            _HANDS.pop(order.name, None)  # what it sent may land yet: its numbers are not used again
+            raise
+        return Appended(stretch.records if stretch is not None else 0)
+
+
+def _named(entry: LaneEntry | None) -> LaneEntry:
+    if entry is None:
+        raise InternalError("record lane: rows came of which nobody said the origin")
+    return entry
+
+
+class Stretch:
+    """One task: a range of one source partition."""
+
+    def __init__(self, hand: Hand, entry: LaneEntry, shelf: Shelf) -> None:
+        self.records = 0
+        self._hand, self._entry, self._shelf = hand, entry, shelf
+        self._next = entry.start
+        self._home_end: int | None = None
+        self._due: list[LedgerRecord] = []  # receipts of what is proven, written with the next intent or at the end
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        """Rows in their order, as many at once as memory is meant for."""
+        at = 0
+        while at < batch.num_rows:
+            at += self._append_some(batch.slice(at))
+
+    def _append_some(self, batch: pa.RecordBatch) -> int:
+        """Intent, batches, receipts."""
+        offsets = batch.column("offset").to_pylist()
+        batches: list[BatchView] = []
+        if self._hand.order.has_shelf:
+            batches, count = self._shelf.pick_up(offsets)
+            batch, offsets = batch.slice(0, count), offsets[:count]
+        try:
+            packing = self._packed(batch, offsets, batches)
+        except CorruptBatch as error:
+            raise self._stopped(CorruptBatch(f"{self._entry.place}: {error.message}", offset=error.offset)) from error
+        until = offsets[-1] + 1 if packing.stop is None else packing.stop.upstream
+        if packing.sendings:
+            self._announce(packing.sendings, until)
+            self._send(packing.sendings, until)
+        self._next = until
+        if packing.stop is not None:
+            self._settle_due(until)
+            raise self._stopped(self._told(packing.stop))
+        return len(offsets)
+
+    def finish(self) -> None:
+        """Everything of the range is done, whatever of it was left out."""
+        self._settle_due(self._entry.end)
+        self._shelf.clear()
+
+    # --- what and where to ----------------------------------------------------------------------------------------
+
+    def _packed(self, batch: pa.RecordBatch, offsets: list[int], batches: list[BatchView]) -> Packing:
+        """What was not changed goes as it came, if it can."""
+        order, entry = self._hand.order, self._entry
+        count, names = len(offsets), batch.schema.names
+        topics: list[str | None] = batch.column("topic").to_pylist() if "topic" in names else [entry.topic] * count
+        partitions: list[int | None] = [entry.partition] * count
+        if "partition" in names:
+            partitions = batch.column("partition").to_pylist()
+        changes = order.changes[entry.group] if order.changes else ()
+        codec = self._codec(batches)
+        if set(order.shelved) >= PARTS and not changes and None not in partitions:
+            rows_of = self._rows_of([None] * count, offsets, topics, partitions)
+            if len(rows_of) == 1 and all(view.codec == codec for view in batches):
+                target = next(iter(rows_of))
+                packing = pack_whole(batches, offsets, target, self._limit(target))
+                if packing is not None:
+                    return packing
+            return pack_rows(rows_at(batches, offsets), rows_of, codec, self._limit)
+        columns = self._columns(batch, offsets, batches, changes)
+        rows_of = self._rows_of(columns.keys, offsets, topics, partitions)
+        return pack_columns(columns, offsets, rows_of, codec, self._limit)
+
+    def _columns(
+        self, batch: pa.RecordBatch, offsets: list[int], batches: list[BatchView], changes: Sequence[Change]
+    ) -> Columns:
+        """The records of some rows: what did not come out of Spark lies on the shelf, or is made of what lies there."""
+        columns = from_arrow(batch)[0]
+        if batches:
+            found = Columns()
+            for view in batches:
+                read_columns(view, found, start=offsets[0], end=offsets[-1] + 1)
+            if found.offsets != offsets:
+                wanted = set(offsets)
+                found = selected(found, [row for row, offset in enumerate(found.offsets) if offset in wanted])
+            if len(found) != len(offsets):
+                raise InternalError("record lane: rows came at offsets that were not read")
+            made = {change.column: changed(change.steps, _part(found, change.origin), change.column) for change in changes}
+            names = batch.schema.names
+            columns.timestamps = columns.timestamps if "timestamp" in names else found.timestamps
+            columns.keys = columns.keys if "key" in names else made.get("key", found.keys)
+            columns.values = columns.values if "value" in names else made.get("value", found.values)
+            columns.headers = columns.headers if "headers" in names else made.get("headers", found.headers)
+        return columns
+
+    def _codec(self, batches: Sequence[BatchView]) -> int:
+        """What the file says; if it says nothing, what the source has."""
+        if self._hand.codec is not None:
+            return self._hand.codec
+        return batches[0].codec if batches else 0
+
+    def _limit(self, target: TopicPartition) -> int:
+        return self._hand.topic(target.topic, self._entry.partitions).message_bytes_max
+
+    def _rows_of(
+        self, keys: Sequence[bytes | None], offsets: list[int], topics: list[str | None], partitions: list[int | None]
+    ) -> dict[TopicPartition, Sequence[int]]:
+        """Most often all rows go to one place, which is asked for once."""
+        if len(set(topics)) == 1 and len(set(partitions)) == 1 and partitions[0] is not None:
+            return {self._target(topics[0], partitions[0], keys[0], offsets[0]): range(len(offsets))}
+        known: dict[tuple[str | None, int | None], list[int]] = {}
+        found: dict[TopicPartition, list[int]] = {}
+        for row, place in enumerate(zip(topics, partitions, strict=True)):
+            rows = known.get(place)
+            if rows is None:
+                rows = found.setdefault(self._target(*place, keys[row], offsets[row]), [])
+                if place[1] is not None:  # without a partition it is the key that decides
+                    known[place] = rows
+            rows.append(row)
+        return dict(found)
+
+    def _target(self, topic: str | None, partition: int | None, key: bytes | None, offset: int) -> TopicPartition:
+        entry, hand = self._entry, self._hand
+        name = topic or ""
+        if name == entry.topic and not hand.order.names_are_final:
+            name = entry.remote
+        elif not hand.order.names_are_final and name:
+            name = hand.policy.format_remote_topic(hand.order.source, name)
+        if not name:
+            raise self._stopped(TargetRefusedRecords(f"{entry.place}: offset {offset}: the transform names no topic"))
+        if partition == entry.partition and name == entry.remote:
+            return entry.home
+        count = hand.topic(name, entry.partitions).partitions
+        if partition is None:
+            partition = (murmur2(key) & 0x7FFFFFFF) % count if key is not None else entry.partition % count
+        if not 0 <= partition < count:
+            told = f"the transform names partition {partition} of {name}, which has {count}"
+            raise self._stopped(TargetRefusedRecords(f"{entry.place}: offset {offset}: {told}"))
+        return TopicPartition(name, partition)
+
+    def _stopped(self, error: ReplicationError) -> ReplicationError:
+        stop_partition(self._hand.order, self._entry, error, self._next)
+        return error
+
+    def _told(self, stop: Stop) -> ReplicationError:
+        """As the byte lane tells it."""
+        if not isinstance(stop.error, RecordTooLarge):
+            return stop.error
+        size, limit = stop.error.size, stop.error.limit
+        told = f"{self._entry.place}: the record at upstream offset {stop.upstream} has {size} bytes after its transform"
+        hint = f"raise max.message.bytes of topic {stop.target.topic} on the target"
+        whole = f"{told}; {stop.target} takes {limit}"
+        return RecordTooLarge(whole, offset=stop.upstream, size=size, limit=limit, hint=hint)
+
+    # --- intent, batches, receipts --------------------------------------------------------------------------------
+
+    def _announce(self, sendings: Mapping[TopicPartition, Sending], until: int) -> None:
+        hand, entry = self._hand, self._entry
+        targets = tuple(
+            IntentTarget(target, hand.end(target), hand.sequences.get(target, 0), sending.stretches)
+            for target, sending in sendings.items()
+        )
+        intent = Intent(entry.place, entry.attempt, self._next, until, hand.transactional_id, *hand.producer, targets)
+        tell(hand.order, [*self._due, intent])
+        self._due = []
+        if failpoints.ARMED:
+            failpoints.point("lane.intent_acked")
+        hand.require_newest()
+
+    def _send(self, sendings: Mapping[TopicPartition, Sending], until: int) -> None:
+        runs: dict[TopicPartition, list[Run]] = {target: [] for target in sendings}
+        left = {target: list(sending.batches) for target, sending in sendings.items()}
+        sent = dict.fromkeys(sendings, 0)
+        size = 0
+        while left:
+            heads = {target: batches.pop(0) for target, batches in left.items()}
+            bases, more = self._append(heads)
+            size += more
+            for target, base in bases.items():
+                count = heads[target].count
+                if base < self._hand.ends[target]:
+                    raise self._stopped(self._shorter(target, base))
+                for run in placed_runs(sendings[target].stretches, sent[target], count, base):
+                    extend_runs(runs[target], *run)
+                sent[target] += count
+                self._hand.sequences[target] = (self._hand.sequences.get(target, 0) + count) % SEQUENCE_MODULUS
+                self._hand.ends[target] = base + count
+            left = {target: batches for target, batches in left.items() if batches}
+            if failpoints.ARMED:
+                failpoints.point("lane.batch_acked")
+        self._prove(sendings, runs, until, size)
+
+    def _shorter(self, target: TopicPartition, base: int) -> ReplicationError:
+        return TargetTopicRecreated(
+            f"{self._entry.place}: {target} put a record at offset {base}, {self._hand.ends[target]} or more was expected: "
+            "the topic was deleted and created again, or lost its end"
+        )
+
+    def _append(self, heads: Mapping[TopicPartition, Ready]) -> tuple[dict[TopicPartition, int], int]:
+        """Where the batches lie, and how many bytes they are."""
+        hand = self._hand
+        batches = {
+            target: ready.made(Producer(*hand.producer, hand.sequences.get(target, 0))) for target, ready in heads.items()
+        }
+        try:
+            return hand.appender.send_once(batches), sum(map(len, batches.values()))
+        except BrokerRefused as error:
+            if is_retriable(error.error_code) or is_right_missing(error.error_code):
+                raise
+            kind = TargetRefusedTimestamp if error.error_code == INVALID_TIMESTAMP else TargetRefusedRecords
+            raise self._stopped(kind(f"{self._entry.place}: {error.message}")) from error
+
+    def _prove(
+        self, sendings: Mapping[TopicPartition, Sending], runs: Mapping[TopicPartition, list[Run]], until: int, size: int
+    ) -> None:
+        """Runs elsewhere come first in the ledger: where the receipt is, they are."""
+        entry = self._entry
+        home = runs.get(entry.home, [])
+        for target, found in runs.items():
+            if target != entry.home:
+                self._due.append(Routed(entry.place, entry.attempt, target, entry.source_topic_id, tuple(found)))
+        if home:
+            self._home_end = home[-1].downstream + home[-1].length
+        count = sum(sending.count for sending in sendings.values())
+        newest = max(sending.newest for sending in sendings.values())
+        self.records += count
+        at = Position(until, self._downstream(), 0)
+        self._due.append(
+            Receipt(entry.place, entry.attempt, at, -1, count, size, tuple(home), newest_timestamp=max(newest, -1))
+        )
+
+    def _downstream(self) -> int:
+        """Where the copy ends; the target tells it if nothing of this range went there."""
+        if self._home_end is None:
+            self._home_end = list_offsets(self._hand.client, [self._entry.home], timestamp=LATEST)[self._entry.home][0]
+        return self._home_end
+
+    def _settle_due(self, upstream: int) -> None:
+        """The last receipt says how far the range was gone through."""
+        entry = self._entry
+        at = Position(upstream, self._downstream(), 0)
+        if self._due and isinstance(self._due[-1], Receipt):
+            self._due[-1] = replace(self._due[-1], position=at)
+        else:
+            self._due.append(Receipt(entry.place, entry.attempt, at, -1, 0, 0, ()))
+        tell(self._hand.order, self._due)
+        self._due = []
+
+
+def _part(columns: Columns, name: str) -> Sequence[Any]:
+    parts: dict[str, Sequence[Any]] = {"key": columns.keys, "value": columns.values, "headers": columns.headers}
+    return parts[name]
