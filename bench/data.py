@@ -133,7 +133,7 @@ def _produce_json(bootstrap: str, scenario: Scenario, records: int) -> None:
 def _json_lines() -> Iterator[str]:
     """Orders of a shop, about 500 B each."""
     chance = random.Random(SEED)
-    names = ["lamp", "chair", "table", "carpet", "shelf", "mirror", "curtain", "cushion", "blanket", "vase"]
+    names = ["lamp", "chair", "table", "carpet", "spool", "mirror", "curtain", "cushion", "blanket", "vase"]
     cities = ["Lisbon", "Oslo", "Graz", "Turin", "Leeds", "Ghent", "Brno", "Malmö", "Porto", "Cork"]
     for number in range(JSON_LINES):
         lines = [

@@ -9,7 +9,7 @@ from typing import Any
 
 from sparkmirror.cli.styled_lines import INDENT, LABELS, STYLES, Line
 from sparkmirror.cli.text import amount, printable
-from sparkmirror.diagnose import RULES, Fact, Finding, FlowReport, Open, Report, Severity
+from sparkmirror.diagnose import RULES, Fact, Finding, FlowReport, OpenQuestion, Report, Severity
 
 __all__ = [
     "SCHEMA",
@@ -123,7 +123,7 @@ def clock(time_ms: int) -> str:
     return time.strftime("%H:%M:%S UTC" if is_near else "%Y-%m-%d %H:%M:%S UTC", at)
 
 
-def _open_lines(opens: Sequence[Open]) -> Iterator[Line]:
+def _open_lines(opens: Sequence[OpenQuestion]) -> Iterator[Line]:
     """Questions that stayed open, one line for each reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for question in opens:
@@ -211,7 +211,7 @@ def finding_value(finding: Finding) -> dict[str, Any]:
     }
 
 
-def open_value(question: Open) -> dict[str, Any]:
+def open_value(question: OpenQuestion) -> dict[str, Any]:
     """An open question as JSON values."""
     return {
         "id": question.id,

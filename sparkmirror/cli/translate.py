@@ -96,8 +96,8 @@ def _tell(found: Translations, form: str) -> None:
             print(line)
     sys.stdout.flush()
     for note in (*found.notes, *found.notes.rest()):
-        told = f"{note.message}; needs {note.needs}" if note.needs and "needs" not in note.message else note.message
-        print(f"sparkmirror: {printable(told)}", file=sys.stderr)
+        text = f"{note.message}; needs {note.needs}" if note.needs and "needs" not in note.message else note.message
+        print(f"sparkmirror: {printable(text)}", file=sys.stderr)
     if form == "csv":
         for position in found.positions:
             if position.destination_offset is None:
@@ -166,11 +166,11 @@ def print_table(found: Translations, console: Console) -> None:
 def _sentence(position: TranslatedPosition) -> str:
     where = f"{position.group} {position.origin}".strip()
     remark = _remark(position)
-    told = f" ({remark})" if remark else ""
+    text = f" ({remark})" if remark else ""
     if position.destination is None or position.destination_offset is None:
-        return f"{where} at {position.offset}: unknown{told}"
+        return f"{where} at {position.offset}: unknown{text}"
     there = f"{position.destination} at {position.destination_offset}"
-    return f"{where} at {position.offset}: {there}, {position.sureness}{told}"
+    return f"{where} at {position.offset}: {there}, {position.sureness}{text}"
 
 
 def _remark(position: TranslatedPosition) -> str:

@@ -61,8 +61,8 @@ def _flow(settings: Settings, wanted: str | None) -> FlowSettings:
 def _of_topic(settings: Settings, flow: FlowSettings, topic: str) -> tuple[TransformSettings, ...]:
     found = tuple(t for t in flow.record_transforms if name_filter(t.topics, ()).wants(topic))
     if not found and not flow.connect_transforms:
-        told = f"no transform of {flow.name} is for {topic}"
-        raise ConfigInvalid(settings.path, [f"{told}; write {flow.name}.transform.NAME.topics and .sql, or give --sql"])
+        text = f"no transform of {flow.name} is for {topic}"
+        raise ConfigInvalid(settings.path, [f"{text}; write {flow.name}.transform.NAME.topics and .sql, or give --sql"])
     return found
 
 

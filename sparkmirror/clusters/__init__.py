@@ -46,7 +46,7 @@ from sparkmirror.clusters.offsets import (
     partition_ends,
     read_offsets,
 )
-from sparkmirror.clusters.pipelined import Lane, Reply
+from sparkmirror.clusters.pipelined import PipelinedConnection, Reply
 from sparkmirror.clusters.pool import ConnectionPool
 from sparkmirror.clusters.produce import (
     PRODUCE_API,
@@ -102,11 +102,11 @@ __all__ = [
     "FetchLimits",
     "FetchedPartition",
     "GroupOffsets",
-    "Lane",
     "Leader",
     "ListedGroup",
     "LogReader",
     "NewTopic",
+    "PipelinedConnection",
     "ProducedPartition",
     "Reply",
     "TopicView",

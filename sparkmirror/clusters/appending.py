@@ -87,8 +87,8 @@ class Appender:
         return verdicts
 
     def _refused(self, partition: TopicPartition, verdict: ProducedPartition) -> BrokerRefused:
-        told = refusal(verdict.error, self._client.who, f"Write on topic {partition.topic}")
+        text = refusal(verdict.error, self._client.who, f"Write on topic {partition.topic}")
         words = f" ({verdict.message})" if verdict.message else ""
         return BrokerRefused(
-            f"cluster {self._client.alias}: append to {partition}: {told}{words}", error_code=verdict.error
+            f"cluster {self._client.alias}: append to {partition}: {text}{words}", error_code=verdict.error
         )

@@ -314,8 +314,8 @@ def _converse(connection: Connection, login: Login, where: str, timeout_s: float
             answer = connection.call(SaslAuthenticateRequest(version=1, auth_bytes=said), timeout_s=timeout_s)
             if answer.error_code:
                 login.refused()
-                told = answer.error_message or name_of(answer.error_code)
-                raise _refused(where, f"{about} was refused: {told}; check {login.check}", answer.error_code)
+                text = answer.error_message or name_of(answer.error_code)
+                raise _refused(where, f"{about} was refused: {text}; check {login.check}", answer.error_code)
             lifetime_ms = answer.session_lifetime_ms or 0
             said = login.exchange.send(answer.auth_bytes or b"")
     except StopIteration:

@@ -27,7 +27,7 @@ from sparkmirror.clusters.connection import (
 )
 from sparkmirror.errors import ConnectionLost
 
-__all__ = ["Lane", "Reply"]
+__all__ = ["PipelinedConnection", "Reply"]
 
 # Called once with (answer, first byte after its header), or with (None, 0) when the lane broke and the outcome is unknown.
 Reply = Callable[[bytearray | None, int], None]
@@ -44,7 +44,7 @@ SILENCE_S = 45.0
 WOULD_BLOCK = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
-class Lane:
+class PipelinedConnection:
     """Requests out, answers in, in order, without waiting."""
 
     def __init__(self, connection: Connection, now: float) -> None:

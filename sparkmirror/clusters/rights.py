@@ -25,5 +25,5 @@ def is_right_missing(code: int) -> bool:
 
 def refusal(code: int, who: str, needs: str) -> str:
     """Kafka's name of an error; where a right is missing also who needs which, as in "Read on topic orders"."""
-    told = name_of(code)
-    return f"{told}: {who} needs {needs}" if is_right_missing(code) and needs else told
+    text = name_of(code)
+    return f"{text}: {who} needs {needs}" if is_right_missing(code) and needs else text

@@ -99,8 +99,8 @@ def _results(client: ClusterClient, build: Any, field: str, operation: str) -> d
             if code == NOT_CONTROLLER:
                 client.check(code, "controller")
             is_done = code in (0, TOPIC_ALREADY_EXISTS)
-            told = refusal(code, client.who, f"{operation} on topic {result.name}")
-            found[result.name] = None if is_done else f"{told}: {result.error_message or ''}".rstrip(": ")
+            text = refusal(code, client.who, f"{operation} on topic {result.name}")
+            found[result.name] = None if is_done else f"{text}: {result.error_message or ''}".rstrip(": ")
         return found
 
     return client.retry(ask)

@@ -150,7 +150,7 @@ Problems = list[tuple[str, str]]
 
 
 @dataclass(slots=True)
-class _Reading:
+class _TransformReading:
     """The keys of one flow: resolved, as the file has them (which is what messages may show), and what is wrong."""
 
     texts: Mapping[str, str]
@@ -180,7 +180,7 @@ def read_connect_transforms(
 
     `texts` are the keys of the flow without its name; `written` are the same as they stand in the file.
     """
-    reading = _Reading(texts, written)
+    reading = _TransformReading(texts, written)
     predicates = {alias: _predicate(reading, alias) for alias in _aliases(texts, PREDICATES)}
     steps = [_transform(reading, alias, predicates) for alias in _aliases(texts, TRANSFORMS)]
     return tuple(step for step in steps if step is not None), reading.problems
@@ -202,7 +202,9 @@ def _aliases(texts: Mapping[str, str], family: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(alias for alias in split_list(texts.get(family, "")) if alias))[:ALIASES_MAX]
 
 
-def _transform(reading: _Reading, alias: str, predicates: Mapping[str, ConnectPredicate | None]) -> ConnectTransform | None:
+def _transform(
+    reading: _TransformReading, alias: str, predicates: Mapping[str, ConnectPredicate | None]
+) -> ConnectTransform | None:
     before = len(reading.problems)
     key = f"{TRANSFORMS}.{alias}"
     parts = reading.parts(TRANSFORMS, alias)
@@ -224,7 +226,7 @@ def _transform(reading: _Reading, alias: str, predicates: Mapping[str, ConnectPr
     return ConnectTransform(alias, kind, options, predicate, negate)
 
 
-def _predicate(reading: _Reading, alias: str) -> ConnectPredicate | None:
+def _predicate(reading: _TransformReading, alias: str) -> ConnectPredicate | None:
     before = len(reading.problems)
     key = f"{PREDICATES}.{alias}"
     parts = reading.parts(PREDICATES, alias)
@@ -247,7 +249,9 @@ def _classes() -> str:
     return ", ".join(PACKAGE + family + (sided if family in SIDED else "") for family in OPTIONS)
 
 
-def _options(reading: _Reading, key: str, given: Mapping[str, str], known: Mapping[str, _Option]) -> Mapping[str, str]:
+def _options(
+    reading: _TransformReading, key: str, given: Mapping[str, str], known: Mapping[str, _Option]
+) -> Mapping[str, str]:
     for name in given.keys() - known.keys():
         takes = f"one of {', '.join(known)}" if known else "no option"
         reading.problems.append((f"{key}.{name}", f"expected {takes} after {key}., found {shown(name)}"))
@@ -262,7 +266,7 @@ def _options(reading: _Reading, key: str, given: Mapping[str, str], known: Mappi
     return MappingProxyType(found)
 
 
-def _check(reading: _Reading, key: str, option: _Option, text: str) -> None:
+def _check(reading: _TransformReading, key: str, option: _Option, text: str) -> None:
     try:
         option.check(text)
     except OptionRefused as refusal:
@@ -271,7 +275,7 @@ def _check(reading: _Reading, key: str, option: _Option, text: str) -> None:
         reading.problems.append((key, f"{shown(reading.written.get(key, text))} cannot be used: {refusal.reason}"))
 
 
-def _check_together(reading: _Reading, key: str, family: str, options: Mapping[str, str]) -> None:
+def _check_together(reading: _TransformReading, key: str, family: str, options: Mapping[str, str]) -> None:
     """What is wrong with options that are each right alone."""
     if family == "RegexRouter" and {"regex", "replacement"} <= options.keys():
         together = _Option(lambda replacement: check_replacement(replacement, options["regex"]))
@@ -290,7 +294,7 @@ def _path(text: str, version: str) -> None:
     field_path(text, version)
 
 
-def _negate(reading: _Reading, key: str, parts: Mapping[str, str]) -> bool:
+def _negate(reading: _TransformReading, key: str, parts: Mapping[str, str]) -> bool:
     if "negate" not in parts:
         return False
     _check(reading, f"{key}.negate", _Option(_true_or_false), parts["negate"])
@@ -300,7 +304,7 @@ def _negate(reading: _Reading, key: str, parts: Mapping[str, str]) -> bool:
 
 
 def _predicate_of(
-    reading: _Reading, key: str, parts: Mapping[str, str], predicates: Mapping[str, ConnectPredicate | None]
+    reading: _TransformReading, key: str, parts: Mapping[str, str], predicates: Mapping[str, ConnectPredicate | None]
 ) -> ConnectPredicate | None:
     alias = parts.get("predicate")
     if alias is not None and alias not in predicates:

@@ -52,8 +52,8 @@ def parse_properties(text: str) -> PropertiesFile:
             found = [part for part in javaproperties.parse(logical) if isinstance(part, javaproperties.KeyValue)]
         except javaproperties.InvalidUEscapeError as error:
             # The message holds the escape alone, never the value around it, which may be a password.
-            told = f"line {line}: expected four hexadecimal digits after \\u, found {error.escape[:6]!r}"
-            problems.append((line, told))
+            message = f"line {line}: expected four hexadecimal digits after \\u, found {error.escape[:6]!r}"
+            problems.append((line, message))
             continue
         entries.extend(Entry(part.key, part.value, line) for part in found)
     return PropertiesFile(tuple(entries), tuple(problems), text.startswith(_BYTE_ORDER_MARKS))

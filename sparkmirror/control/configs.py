@@ -55,8 +55,8 @@ class ConfigSync:
         return refused if len(refused) <= NAMED_MAX else [*refused[:NAMED_MAX], f"and {len(refused) - NAMED_MAX} more"]
 
     def _sentence(self, remote: str, names: str, code: int, reason: str) -> str:
-        told = refusal(code, self._target.who, f"AlterConfigs on topic {remote}")
-        return f"{self._target.alias} refuses {names} of topic {remote}: {told} {reason}".rstrip()
+        text = refusal(code, self._target.who, f"AlterConfigs on topic {remote}")
+        return f"{self._target.alias} refuses {names} of topic {remote}: {text} {reason}".rstrip()
 
 
 def _some(names: list[str]) -> str:

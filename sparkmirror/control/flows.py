@@ -67,9 +67,9 @@ class Mirror:
     def start(self) -> None:
         """Starts Spark and the flows, and returns while they start."""
         slots = slots_per_flow(self._flows)
-        lanes = sum(flow.has_transforms for flow in self._flows)
+        queries = sum(flow.has_transforms for flow in self._flows)
         self._spark = SparkSlots(
-            master=self._options.master, conf=self._options.conf, slots=sum(slots.values()), lanes=lanes
+            master=self._options.master, conf=self._options.conf, slots=sum(slots.values()), queries=queries
         )
         for flow in self._flows:
             place = place_of(self._settings, flow, self._options, slots=slots[str(flow.name)])

@@ -217,8 +217,8 @@ class GroupSync:
             if not offsets.error and self._wanted(group, offsets):
                 notes += self._commit(group)
             elif offsets.error:
-                told = refusal(offsets.error, self._target.who, f"Read on group {group}")
-                notes.append(f"group {group} on {self._target.alias} cannot be read: {told}")
+                text = refusal(offsets.error, self._target.who, f"Read on group {group}")
+                notes.append(f"group {group} on {self._target.alias} cannot be read: {text}")
         return notes
 
     def _wanted(self, group: str, offsets: GroupOffsets) -> dict[TopicPartition, Checkpoint]:
@@ -260,8 +260,8 @@ class GroupSync:
             return []
         place, code = min(refused.items(), key=lambda item: str(item[0]))
         needs = f"Read on topic {place.topic}" if code == TOPIC_AUTHORIZATION_FAILED else f"Read on group {group}"
-        told = refusal(code, self._target.who, needs)
-        return [f"group {group} on {self._target.alias}: commit for {place} refused: {told}"]
+        text = refusal(code, self._target.who, needs)
+        return [f"group {group} on {self._target.alias}: commit for {place} refused: {text}"]
 
 
 class _Unplaced:
@@ -291,8 +291,8 @@ class _Unplaced:
         if self._rough:
             yield f"translated by MM2's offset syncs, so that records may be read again: {_some(self._rough)}"
         if self.refused:
-            told = [f"group {g}: {refusal(c, source.who, f'Describe on group {g}')}" for g, c in self.refused.items()]
-            yield f"groups cannot be read on {source.alias}: {_some(told)}"
+            text = [f"group {g}: {refusal(c, source.who, f'Describe on group {g}')}" for g, c in self.refused.items()]
+            yield f"groups cannot be read on {source.alias}: {_some(text)}"
 
 
 def _some(items: list[str]) -> str:

@@ -61,6 +61,6 @@ class LagGroup:
         if failed and not self._is_off:
             place, code = next(iter(failed.items()))
             needs = f"Read on topic {place.topic}" if code == TOPIC_AUTHORIZATION_FAILED else f"Read on group {self._group}"
-            told = refusal(code, self._source.who, needs)
-            return [f"group {self._group} on {self._source.alias}: commit for {place} refused: {told}"]
+            text = refusal(code, self._source.who, needs)
+            return [f"group {self._group} on {self._source.alias}: commit for {place} refused: {text}"]
         return []

@@ -32,10 +32,10 @@ from sparkmirror.topology import (
 __all__ = [
     "AcceptedGap",
     "FlowPlan",
-    "Found",
-    "InternalTopic",
     "PartitionStart",
     "Plan",
+    "PlanFacts",
+    "PlannedInternalTopic",
     "PlannedTopic",
     "gather",
     "judge",
@@ -46,7 +46,7 @@ NOBODY, UNKNOWN = OwnerStatus("nobody"), OwnerStatus("unknown")
 
 
 @dataclass(slots=True)
-class Found:
+class PlanFacts:
     """What was read of one flow; None where it could not be."""
 
     flow: FlowSettings
@@ -103,7 +103,7 @@ class PlannedTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class InternalTopic:
+class PlannedInternalTopic:
     """A topic that the mirror keeps its own records in."""
 
     name: str
@@ -123,7 +123,7 @@ class FlowPlan:
     ledger_found: bool | None
     owner: OwnerStatus
     mm2_positions: int
-    internal_topics: tuple[InternalTopic, ...]
+    internal_topics: tuple[PlannedInternalTopic, ...]
     topics: tuple[PlannedTopic, ...]
 
 
@@ -152,9 +152,9 @@ def make_plan(settings: Settings, targets: Collection[str] | None = None) -> Pla
 # --- gather ----------------------------------------------------------------------------------------------------
 
 
-def gather(flow: FlowSettings) -> Found:
+def gather(flow: FlowSettings) -> PlanFacts:
     """Reads everything a plan needs; only requests that read."""
-    found = Found(flow)
+    found = PlanFacts(flow)
     with closing(FlowState(flow)) as state:
         found.source, found.target = state.topics("source"), state.topics("target")
         if found.target is not None:
@@ -167,7 +167,7 @@ def gather(flow: FlowSettings) -> Found:
     return found
 
 
-def _read_target(found: Found, state: FlowState) -> None:
+def _read_target(found: PlanFacts, state: FlowState) -> None:
     assert found.target is not None
     ledger, positions, view = state.ledger(), state.positions(), found.target
     if ledger is not None:
@@ -183,7 +183,7 @@ def _read_target(found: Found, state: FlowState) -> None:
     found.target_ends = {p: offset for p, (offset, _) in ends.items()}
 
 
-def _read_source(found: Found, view: ClusterView, state: FlowState) -> None:
+def _read_source(found: PlanFacts, view: ClusterView, state: FlowState) -> None:
     topics = [d.topic for d in _decisions(found) if d.replicated]
     wanted = [TopicPartition(name, index) for name in topics for index in view.topics[name].leaders]
     missing = [d.topic for d in _decisions(found) if d.replicated and not _has(found.target, d.remote)]
@@ -201,7 +201,7 @@ def _read_source(found: Found, view: ClusterView, state: FlowState) -> None:
 # --- judge -----------------------------------------------------------------------------------------------------
 
 
-def judge(found: Found) -> FlowPlan:
+def judge(found: PlanFacts) -> FlowPlan:
     """What follows from what was read."""
     flow = found.flow
     changes = {change.topic: change for change in _changes(found)}
@@ -227,7 +227,7 @@ class _Decision:
     remote: str
 
 
-def _decisions(found: Found) -> list[_Decision]:
+def _decisions(found: PlanFacts) -> list[_Decision]:
     """The topology's decisions, and one for each topic that it is never asked about."""
     if found.source is None:
         return []
@@ -244,14 +244,14 @@ def _decisions(found: Found) -> list[_Decision]:
     return sorted([*decided, *others], key=lambda decision: decision.topic)
 
 
-def _changes(found: Found) -> list[TopicChange]:
+def _changes(found: PlanFacts) -> list[TopicChange]:
     if found.source is None or found.target is None:
         return []
     return TopicPlan(found.flow, found.source, found.target).changes
 
 
 def _planned(
-    found: Found, decision: _Decision, change: TopicChange | None, transforms: TopicTransforms
+    found: PlanFacts, decision: _Decision, change: TopicChange | None, transforms: TopicTransforms
 ) -> PlannedTopic:
     assert found.source is not None
     is_new = change is not None and change.action is Action.CREATE
@@ -273,18 +273,18 @@ def _planned(
     )
 
 
-def _start(found: Found, decision: _Decision, index: int) -> PartitionStart:
+def _start(found: PlanFacts, decision: _Decision, index: int) -> PartitionStart:
     partition = TopicPartition(decision.topic, index)
     offset, basis = _offset_and_basis(found, partition, TopicPartition(decision.remote, index))
     end = found.log_ends.get(partition)
     behind = None if offset is None or end is None else max(end - offset, 0)
     history = found.ledger.partitions.get(partition) if found.ledger is not None else None
     gaps = () if history is None else history.accepted_gaps()
-    told = tuple(AcceptedGap(gap.upstream, gap.until - 1, gap.reason, gap.time_ms) for gap in gaps)
-    return PartitionStart(index, offset, basis, behind, told)
+    text = tuple(AcceptedGap(gap.upstream, gap.until - 1, gap.reason, gap.time_ms) for gap in gaps)
+    return PartitionStart(index, offset, basis, behind, text)
 
 
-def _offset_and_basis(found: Found, partition: TopicPartition, remote: TopicPartition) -> tuple[int | None, str]:
+def _offset_and_basis(found: PlanFacts, partition: TopicPartition, remote: TopicPartition) -> tuple[int | None, str]:
     history = found.ledger.partitions.get(partition) if found.ledger is not None else None
     position = history.position() if history is not None else None
     stored, sync = found.positions.get(partition), found.syncs.get(partition)
@@ -305,7 +305,7 @@ def _offset_and_basis(found: Found, partition: TopicPartition, remote: TopicPart
     return known.get(partition), reset
 
 
-def _internal_topics(found: Found) -> tuple[InternalTopic, ...]:
+def _internal_topics(found: PlanFacts) -> tuple[PlannedInternalTopic, ...]:
     flow = found.flow
     factor = flow.offset_storage_replication_factor
     wanted = [
@@ -320,7 +320,7 @@ def _internal_topics(found: Found) -> tuple[InternalTopic, ...]:
         topic, factor = offset_syncs_topic(flow, policy_for(flow)), flow.offset_syncs_topic_replication_factor
         wanted.append((topic, flow.syncs_side == "source", 1, factor))
     return tuple(
-        InternalTopic(
+        PlannedInternalTopic(
             name,
             flow.name.source if on_source else flow.name.target,
             None if view is None else _has(view, name),

@@ -191,8 +191,8 @@ def _id(topics: object, name: str) -> bytes:
 def _unseen(remote: str, found: TopicView | None, target: ClusterClient) -> str:
     """Why a topic that was created is not there."""
     if found is not None and is_right_missing(found.error):
-        told = refusal(found.error, target.who, f"Read and Write on topic {remote}")
-        return f"cluster {target.alias}: topic {remote}: {told}"
+        text = refusal(found.error, target.who, f"Read and Write on topic {remote}")
+        return f"cluster {target.alias}: topic {remote}: {text}"
     return f"topic {remote} does not appear on {target.alias}"
 
 

@@ -51,8 +51,8 @@ def ledger_rows(record: LedgerRecord, time: int) -> Iterator[Row]:
             length = record.until - record.upstream
             yield _row("gap", time, **_place(record), upstream=record.upstream, length=length, reason=record.reason)
         case State():
-            told = {"state": record.state, "code": record.code, "reason": record.text}
-            yield _row("state", time, **_place(record), **told)
+            message = {"state": record.state, "code": record.code, "reason": record.text}
+            yield _row("state", time, **_place(record), **message)
 
 
 def _place(record: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from sparkmirror.errors import ConfigInvalid
 from sparkmirror.model import TopicPartition
 from sparkmirror.topology import ledger_topic
 
-__all__ = ["EARLIEST", "LATEST", "ClusterOptions", "Edge", "ReadOptions", "WriteOptions"]
+__all__ = ["EARLIEST", "LATEST", "ClusterOptions", "OffsetEdge", "ReadOptions", "WriteOptions"]
 
 EARLIEST, LATEST = "earliest", "latest"
 KAFKA = "kafka."
@@ -58,7 +58,7 @@ class ClusterOptions:
 
 
 @dataclass(frozen=True)
-class Edge:
+class OffsetEdge:
     """Where reading begins or ends: a word, a time in ms, or offsets of partitions."""
 
     word: str = ""
@@ -73,8 +73,8 @@ class ReadOptions:
     cluster: ClusterOptions
     topics: tuple[str, ...]
     pattern: str
-    start: Edge
-    end: Edge
+    start: OffsetEdge
+    end: OffsetEdge
     rows_max: int | None
     bytes_max: int | None
     fail_on_loss: bool
@@ -83,7 +83,7 @@ class ReadOptions:
     @classmethod
     def of(cls, given: Texts, *, streaming: bool) -> ReadOptions:
         """From the options of a `load`; raises `ConfigInvalid` with everything that is wrong."""
-        reading = _Reading(given, READ_NAMES)
+        reading = _OptionReading(given, READ_NAMES)
         topics = tuple(filter(None, (name.strip() for name in reading.text("subscribe").split(","))))
         pattern = reading.text("subscribePattern")
         if bool(topics) == bool(pattern):
@@ -101,7 +101,7 @@ class ReadOptions:
             topics=topics,
             pattern=pattern,
             start=start,
-            end=Edge(LATEST) if streaming else reading.edge("ending", LATEST),
+            end=OffsetEdge(LATEST) if streaming else reading.edge("ending", LATEST),
             rows_max=reading.number("maxOffsetsPerTrigger"),
             bytes_max=reading.number("maxBytesPerTrigger"),
             fail_on_loss=reading.truth("failOnDataLoss", default=True),
@@ -113,12 +113,12 @@ class ReadOptions:
     @classmethod
     def of_ledger(cls, given: Texts) -> ReadOptions:
         """From the options of a `load` of a flow's ledger; raises `ConfigInvalid` with everything that is wrong."""
-        reading = _Reading(given, ("source",), "kafka-ledger")
+        reading = _OptionReading(given, ("source",), "kafka-ledger")
         source, cluster = reading.text("source"), reading.cluster()
         if not source:
             reading.problem("source", "expected the alias of the flow's source cluster, found nothing")
         reading.end()
-        whole = Edge(EARLIEST), Edge(LATEST)
+        whole = OffsetEdge(EARLIEST), OffsetEdge(LATEST)
         return cls(cluster, (ledger_topic(source),), "", *whole, None, None, fail_on_loss=True, read_committed=False)
 
 
@@ -134,7 +134,7 @@ class WriteOptions:
     @classmethod
     def of(cls, given: Texts) -> WriteOptions:
         """From the options of a `save` or `start`; raises `ConfigInvalid` with everything that is wrong."""
-        reading = _Reading(given, WRITE_NAMES)
+        reading = _OptionReading(given, WRITE_NAMES)
         codec = reading.kafka.pop(COMPRESSION, "none").strip()
         if codec not in CODECS:
             reading.problem(KAFKA + COMPRESSION, f"expected one of {', '.join(CODECS)}, found {codec!r}")
@@ -146,7 +146,7 @@ class WriteOptions:
         return made
 
 
-class _Reading:
+class _OptionReading:
     """The options of one call, with what is wrong about them."""
 
     def __init__(self, given: Texts, names: Iterable[str], who: str = "kafka-records") -> None:
@@ -205,22 +205,22 @@ class _Reading:
             self._problems += [f"{KAFKA}{problem}" for problem in error.problems]
         return texts
 
-    def edge(self, side: str, default: str) -> Edge:
+    def edge(self, side: str, default: str) -> OffsetEdge:
         """`startingOffsets`/`startingTimestamp`, or the same of the end."""
         offsets, time = f"{side}Offsets", f"{side}Timestamp"
         if self.has(offsets) and self.has(time):
             self.problem(offsets, f"expected {offsets} or {time}, found both")
         if self.has(time):
-            return Edge(timestamp=self.number(time))
+            return OffsetEdge(timestamp=self.number(time))
         text = self.text(offsets) or default
         if text in (EARLIEST, LATEST):
-            return Edge(word=text)
+            return OffsetEdge(word=text)
         try:
-            return Edge(offsets=tuple(_offsets(json.loads(text))))
+            return OffsetEdge(offsets=tuple(_offsets(json.loads(text))))
         except (ValueError, TypeError, AttributeError):
             wanted = '{"topic": {"0": 17, "1": -2}} (-2 earliest, -1 latest)'
             self.problem(offsets, f"expected {EARLIEST}, {LATEST} or {wanted}, found {text[:200]!r}")
-            return Edge(word=default)
+            return OffsetEdge(word=default)
 
 
 def _offsets(parsed: Mapping[str, Mapping[str, int]]) -> Iterator[tuple[TopicPartition, int]]:

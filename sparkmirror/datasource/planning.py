@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from sparkmirror.clusters import EARLIEST as EARLIEST_TIME
 from sparkmirror.clusters import LATEST as LATEST_TIME
 from sparkmirror.clusters import ClusterClient, list_offsets, read_raw
-from sparkmirror.datasource.options import LATEST, Edge, ReadOptions
+from sparkmirror.datasource.options import LATEST, OffsetEdge, ReadOptions
 from sparkmirror.errors import ConfigInvalid
 from sparkmirror.model import TopicPartition
 
@@ -27,13 +27,13 @@ def partitions_of(client: ClusterClient, options: ReadOptions) -> list[TopicPart
         wanted = list(options.topics)
         missing = [name for name in wanted if name not in view.topics or view.topics[name].error]
         if missing:
-            told = f"cluster {client.alias} has no topic {', '.join(missing)}, or {client.who} may not describe it"
-            raise ConfigInvalid("kafka-records", [f"subscribe: {told}"])
+            text = f"cluster {client.alias} has no topic {', '.join(missing)}, or {client.who} may not describe it"
+            raise ConfigInvalid("kafka-records", [f"subscribe: {text}"])
     return [TopicPartition(name, index) for name in sorted(wanted) for index in sorted(view.topics[name].leaders)]
 
 
 def resolve(
-    client: ClusterClient, edge: Edge, partitions: Sequence[TopicPartition], *, read_committed: bool, default: str
+    client: ClusterClient, edge: OffsetEdge, partitions: Sequence[TopicPartition], *, read_committed: bool, default: str
 ) -> Offsets:
     """The offset of each partition at an edge; partitions that explicit offsets leave out are at `default`."""
     ends = _look(client, partitions, LATEST_TIME, read_committed)

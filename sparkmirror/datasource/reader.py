@@ -162,7 +162,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self) -> Offsets:
         options, client = self._options, client_of(self._options.cluster)
         wanted = partitions_of(client, options)
-        return resolve(client, opt.Edge(opt.LATEST), wanted, read_committed=options.read_committed, default=opt.LATEST)
+        return resolve(client, opt.OffsetEdge(opt.LATEST), wanted, read_committed=options.read_committed, default=opt.LATEST)
 
     def _weighed(self, at: Mapping[TopicPartition, int], ends: Offsets) -> dict[TopicPartition, float]:
         now, client = time.monotonic(), client_of(self._options.cluster)

@@ -1,8 +1,8 @@
 """The judge: pure rules over a flow's state. What is wrong, how bad and how certain it is, and what to do."""
 
-from sparkmirror.diagnose.findings import Certainty, Fact, Finding, Open, Rule, Severity, Subject
+from sparkmirror.diagnose.findings import Certainty, Fact, Finding, OpenQuestion, Rule, Severity, Subject
 from sparkmirror.diagnose.flow_positions import JudgedPosition, judged_positions
-from sparkmirror.diagnose.group_position import CAUSES, Cause, Circumstances, Ends, PositionFinding, RowFacts, find_cause
+from sparkmirror.diagnose.group_position import CAUSES, Cause, Circumstances, LogEnds, PositionFinding, RowFacts, find_cause
 from sparkmirror.diagnose.reference import explain
 from sparkmirror.diagnose.report import FlowReport, Report
 from sparkmirror.diagnose.rules import RULES, judge, rule_ids
@@ -15,12 +15,12 @@ __all__ = [
     "Cause",
     "Certainty",
     "Circumstances",
-    "Ends",
     "Fact",
     "Finding",
     "FlowReport",
     "JudgedPosition",
-    "Open",
+    "LogEnds",
+    "OpenQuestion",
     "PositionFinding",
     "Report",
     "RowFacts",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING
 
-from sparkmirror.state.facts import Facts, Open, Subject
+from sparkmirror.state.facts import Facts, OpenQuestion, Subject
 
 if TYPE_CHECKING:
     from sparkmirror.diagnose.flow_positions import JudgedPosition
@@ -22,7 +22,7 @@ __all__ = [
     "Certainty",
     "Fact",
     "Finding",
-    "Open",
+    "OpenQuestion",
     "Rule",
     "Severity",
     "Subject",
@@ -86,7 +86,7 @@ class Finding:
     command: str = ""
 
 
-Verdicts = Iterator[Finding | Open]
+Verdicts = Iterator[Finding | OpenQuestion]
 
 
 @dataclass(frozen=True, slots=True)

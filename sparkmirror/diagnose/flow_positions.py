@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sparkmirror.diagnose.group_position import Circumstances, Ends, PositionFinding, RowFacts, find_cause
+from sparkmirror.diagnose.group_position import Circumstances, LogEnds, PositionFinding, RowFacts, find_cause
 from sparkmirror.model import Checkpoint, OffsetSync
 from sparkmirror.offsets import Basis, Translation
 from sparkmirror.offsets.proof import Proof, by_ledger, by_position
@@ -55,10 +55,10 @@ def _row(facts: Facts, group: GroupFacts, copy: Copy, offset: int) -> RowFacts |
         source=copy.partition,
         target=copy.remote,
         group=group.name,
-        source_ends=Ends(*source),
+        source_ends=LogEnds(*source),
         source_state=group.source_state,
         source_offset=offset,
-        target_ends=None if target is None else Ends(*target),
+        target_ends=None if target is None else LogEnds(*target),
         target_state=group.target_state,
         target_offset=committed,
         is_known=bool(group.target),

@@ -16,7 +16,7 @@ from sparkmirror.model import Checkpoint, OffsetSync, TopicPartition
 from sparkmirror.offsets.proof import Proof
 from sparkmirror.state.facts import ALIVE_STATES
 
-__all__ = ["CAUSES", "OWN_POSITIONS", "Cause", "Circumstances", "Ends", "PositionFinding", "RowFacts", "find_cause"]
+__all__ = ["CAUSES", "OWN_POSITIONS", "Cause", "Circumstances", "LogEnds", "PositionFinding", "RowFacts", "find_cause"]
 
 # Positions that belong to readers on the target: no failover changes them.
 OWN_POSITIONS = ("active", "came-from-target")
@@ -24,7 +24,7 @@ SETTLED_S_MIN = 10.0  # a commit may follow its checkpoint so late even where th
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class LogEnds:
     """The first offset of a partition and the one behind its last."""
 
     first: int
@@ -52,10 +52,10 @@ class RowFacts:
     source: TopicPartition
     target: TopicPartition
     group: str
-    source_ends: Ends
+    source_ends: LogEnds
     source_state: str
     source_offset: int
-    target_ends: Ends | None
+    target_ends: LogEnds | None
     target_state: str
     target_offset: int | None
     is_known: bool

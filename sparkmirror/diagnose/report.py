@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparkmirror.diagnose.exit_status import status_of
-from sparkmirror.diagnose.findings import Finding, Open, Severity
+from sparkmirror.diagnose.findings import Finding, OpenQuestion, Severity
 from sparkmirror.diagnose.rules import RULES
 from sparkmirror.state.facts import Facts
 
@@ -18,7 +18,7 @@ class FlowReport:
 
     facts: Facts
     findings: tuple[Finding, ...]
-    opens: tuple[Open, ...]
+    opens: tuple[OpenQuestion, ...]
 
     @property
     def lag(self) -> int:
@@ -54,7 +54,7 @@ class Report:
         return sorted((f for flow in self.flows for f in flow.findings), key=_rank)
 
     @property
-    def opens(self) -> list[Open]:
+    def opens(self) -> list[OpenQuestion]:
         """All questions that stayed open."""
         return [question for flow in self.flows for question in flow.opens]
 

@@ -15,12 +15,12 @@ from sparkmirror.config import FlowSettings
 from sparkmirror.driver.file_watch import FileWatch
 from sparkmirror.driver.flow_context import FlowContext, FlowPlace
 from sparkmirror.driver.flow_ledger import ensure_compacted_topic, require_compacted
-from sparkmirror.driver.owning import Interrupted, own, wait_out_lease
+from sparkmirror.driver.owning import OwningInterrupted, own, wait_out_lease
 from sparkmirror.driver.placing import Placing
 from sparkmirror.driver.recorder import Recorder
 from sparkmirror.driver.recovering import recover
 from sparkmirror.driver.slot_watch import SlotWatch
-from sparkmirror.driver.transform_topics import RecordLane
+from sparkmirror.driver.transform_topics import TransformTopics
 from sparkmirror.driver.trimming import condense_map, trim_map
 from sparkmirror.errors import (
     BrokerRefused,
@@ -34,7 +34,7 @@ from sparkmirror.errors import (
     SparkmirrorError,
 )
 from sparkmirror.ledger import (
-    RECORD_LANE,
+    TRANSFORM_QUERY,
     Attempt,
     Closed,
     LedgerRecord,
@@ -97,7 +97,7 @@ class Conductor:
         self._context = FlowContext.of(self._flow, self._place, self.status)
         self._slots = SlotWatch(self._context, self._spark)
         self._placing = Placing(self._context, self._slots, self._discover)
-        self._lane = RecordLane(self._context, self._spark, self._placing)
+        self._transforms = TransformTopics(self._context, self._spark, self._placing)
         self._lost: set[TopicPartition] = set()
         self._counted: dict[Attempt, tuple[int, int]] = {}
         self._due: dict[str, float] = {}
@@ -115,7 +115,7 @@ class Conductor:
         try:
             while not self._run_as_owner():
                 self._stand_down()
-        except Interrupted:
+        except OwningInterrupted:
             self.status.state = "stopped"
         except SparkmirrorError as error:
             self.failure = error
@@ -149,7 +149,7 @@ class Conductor:
         self._forget()
 
     def _close(self) -> None:
-        self._lane.abandon()
+        self._transforms.abandon()
         for client in (self._context.source, self._context.target):
             client.close()
 
@@ -181,9 +181,9 @@ class Conductor:
     def _recover_first(self) -> None:
         """Ends what the last owner left open."""
         lost = lost_attempts(self._context.ledger.view)
-        as_records = [order for order in lost if order.slot == RECORD_LANE]
-        self._lane.recover_first(self._recorder, self._take, as_records)
-        rest = [order for order in lost if order.slot != RECORD_LANE]
+        as_records = [order for order in lost if order.slot == TRANSFORM_QUERY]
+        self._transforms.recover_first(self._recorder, self._take, as_records)
+        rest = [order for order in lost if order.slot != TRANSFORM_QUERY]
         self._lost |= recover(self._context, self._recorder, rest, self._take, self._outlast, raise_epoch=False)
 
     def _outlast(self, orders: list[Open]) -> None:
@@ -208,7 +208,7 @@ class Conductor:
                     raise
                 self.status.state, self.status.reason = "waiting", error.message
                 if self._stop.wait(WAIT_S):
-                    raise Interrupted from error
+                    raise OwningInterrupted from error
             else:
                 self.status.reason = ""
                 return
@@ -224,14 +224,14 @@ class Conductor:
                     raise
                 self.status.state, self.status.reason = "standby", error.message
                 if self._stop.wait(WAIT_S):
-                    raise Interrupted from error
+                    raise OwningInterrupted from error
 
     # --- one turn ----------------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
         try:
             self._noting("slots", self._look_after_slots)
-            self._noting("record lane", lambda: self._lane.tend(self._recorder, self._take))
+            self._noting("record lane", lambda: self._transforms.tend(self._recorder, self._take))
             self._noting("beat", lambda: self._excusing(self._context.beat))
             self._run_due()
             if self.status.state == "waiting" and not self._silent:
@@ -279,7 +279,7 @@ class Conductor:
         self._every("offset syncs", SYNCS_S, self._recorder.write_syncs)
         self._every("positions", POSITIONS_S, self._recorder.flush)
         self._every("ends", max(ENDS_S, len(self.status.partitions) / ENDS_PER_S), self._placing.look_at_ends)
-        self._every("transformed topics", ENDS_S, lambda: self._lane.look(self._recorder, self._take))
+        self._every("transformed topics", ENDS_S, lambda: self._transforms.look(self._recorder, self._take))
         self._every("moves", MOVES_S, self._placing.move)
         self._every("map", TRIM_S, lambda: trim_map(context))
         self._every("blocks", CONDENSE_S, lambda: condense_map(context))
@@ -329,9 +329,9 @@ class Conductor:
             context = self._context
             lost, self._lost = self._lost, set()
             try:
-                orders = [o for o in lost_attempts(context.ledger.view, lost) if o.slot != RECORD_LANE]
+                orders = [o for o in lost_attempts(context.ledger.view, lost) if o.slot != TRANSFORM_QUERY]
                 self._lost |= recover(context, self._recorder, orders, self._take, self._outlast, raise_epoch=True)
-            except Interrupted:
+            except OwningInterrupted:
                 return  # whoever comes next recovers them
             except ClusterError:
                 self._lost |= lost
@@ -384,8 +384,8 @@ class Conductor:
         status.next_upstream = max(status.next_upstream, receipt.position.upstream)
         status.source_end = max(status.source_end, receipt.source_end)
         # A slot counts from its open on; a task of the record lane knows only its own.
-        is_lane = self._context.placed[receipt.partition].slot == RECORD_LANE
-        before = (0, 0) if is_lane else self._counted.get(receipt.attempt, (0, 0))
+        is_transformed = self._context.placed[receipt.partition].slot == TRANSFORM_QUERY
+        before = (0, 0) if is_transformed else self._counted.get(receipt.attempt, (0, 0))
         status.records += receipt.records - before[0]
         status.record_bytes += receipt.record_bytes - before[1]
         self._counted[receipt.attempt] = (receipt.records, receipt.record_bytes)
@@ -410,7 +410,7 @@ class Conductor:
         self.status.partitions[closed.partition].next_upstream = closed.position.upstream
         if closed.partition in self._context.stopped:
             return
-        if closed.partition in self._context.gapped or self._lane.has_waiting(closed.partition):
+        if closed.partition in self._context.gapped or self._transforms.has_waiting(closed.partition):
             return
         if self._stop.is_set() or not self._placing.reopen_moved(closed.partition):
             self._context.show(closed.partition, "closed")
@@ -430,7 +430,7 @@ class Conductor:
         self.status.state = "stopping"
         self._stop.set()
         self._slots.ask_to_stop()
-        self._lane.finish(self._recorder, self._take)
+        self._transforms.finish(self._recorder, self._take)
         deadline = time.monotonic() + DRAIN_S
         while self._slots.alive and time.monotonic() < deadline:
             for record in context.ledger.poll(POLL_MS):

@@ -7,7 +7,7 @@ from sparkmirror.driver.flow_context import FlowContext
 from sparkmirror.driver.recorder import CONNECTOR
 from sparkmirror.errors import BrokerRefused
 from sparkmirror.model import TopicPartition
-from sparkmirror.transforms.orders import Culprit
+from sparkmirror.transforms.orders import PoisonRecord
 from sparkmirror.wire import Record, build_batch, read_records
 from sparkmirror.wire.error_codes import UNKNOWN_SERVER_ERROR
 
@@ -16,7 +16,7 @@ __all__ = ["send_dead_letter"]
 HEADERS = "__connect.errors."
 
 
-def send_dead_letter(context: FlowContext, culprit: Culprit) -> None:
+def send_dead_letter(context: FlowContext, culprit: PoisonRecord) -> None:
     """Appends the record, acked; a crash right after it may send it once more."""
     flow, place = context.flow, culprit.partition
     target = TopicPartition(flow.errors_deadletterqueue_topic_name, 0)
@@ -46,7 +46,7 @@ def _ensure(context: FlowContext, target: TopicPartition) -> None:
         context.target.leader_node(target)
 
 
-def _told(culprit: Culprit) -> list[tuple[bytes, bytes]]:
+def _told(culprit: PoisonRecord) -> list[tuple[bytes, bytes]]:
     kind, _, message = culprit.reason.partition(": ")
     texts = {
         "topic": culprit.partition.topic,

@@ -140,7 +140,7 @@ class FlowContext:
             newest = self.ledger.view.of(move.partition).newest
             ready = Ready(move.new, newest.attempt if newest is not None else None, False, 0)
             order = self.order(move.partition, ready, slot=NOBODY, incarnation=NOBODY)
-            assert order.life == move.life, "a move must name the topics it was judged by"
+            assert order.topic_incarnation == move.topic_incarnation, "a move must name the topics it was judged by"
             records += moved(move, order, reason=reason, time_ms=int(time.time() * 1000))
         return records
 

@@ -11,7 +11,7 @@ from sparkmirror.ledger import AskAppend, AskIsGone, AskLedger, AskProducer, Own
 from sparkmirror.process import Process
 from sparkmirror.slot.slot import LEASE_S
 
-__all__ = ["Interrupted", "own", "wait_out_lease"]
+__all__ = ["OwningInterrupted", "own", "wait_out_lease"]
 
 POLL_MS = 500
 WAIT_S = 0.5
@@ -19,7 +19,7 @@ WAIT_S = 0.5
 LEASE_MARGIN_S = 5.0
 
 
-class Interrupted(Exception):
+class OwningInterrupted(Exception):
     """The user wants to stop before the flow was even owned."""
 
 
@@ -53,7 +53,7 @@ def _sees_beat(context: FlowContext, stop: threading.Event, beat: int, watch_s: 
     deadline = time.monotonic() + watch_s
     while time.monotonic() < deadline:
         if stop.is_set():
-            raise Interrupted  # nobody may be called gone who was not watched long enough
+            raise OwningInterrupted  # nobody may be called gone who was not watched long enough
         context.ledger.poll(POLL_MS)
         owner = context.ledger.view.owner
         if owner is not None and (owner.beat != beat or owner.released):
@@ -67,7 +67,7 @@ def wait_out_lease(context: FlowContext, stop: threading.Event) -> None:
     context.status.reason = f"the producer id is new: waiting {LEASE_S:g} s until every former slot has let go"
     while time.monotonic() < deadline:
         if stop.is_set():
-            raise Interrupted
+            raise OwningInterrupted
         context.beat()
         time.sleep(WAIT_S)
     context.status.reason = ""

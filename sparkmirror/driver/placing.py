@@ -14,15 +14,15 @@ from sparkmirror.driver.starting import StartingPoints
 from sparkmirror.errors import TransformMissing
 from sparkmirror.ledger import (
     NOBODY,
-    RECORD_LANE,
+    TRANSFORM_QUERY,
+    CopyState,
     Move,
     Open,
     Ready,
     Receipt,
     Release,
-    Standing,
+    compact,
     covered_from,
-    restate,
     skip,
 )
 from sparkmirror.model import TopicPartition
@@ -77,10 +77,10 @@ class Placing:
         context = self._context
         for partition, order in context.placed.items():
             topic = context.topics.get(partition.topic)
-            if topic is None or order.life == (topic.source_topic_id, topic.target_topic_id):
+            if topic is None or order.topic_incarnation == (topic.source_topic_id, topic.target_topic_id):
                 continue
             is_over = partition in context.stopped or context.ledger.view.of(partition).is_closed
-            if not is_over and not self._is_same_life(partition) and order.slot != RECORD_LANE:
+            if not is_over and not self._is_same_incarnation(partition) and order.slot != TRANSFORM_QUERY:
                 context.ledger.append([Release(partition, order.attempt)])
 
     def _source_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -96,7 +96,7 @@ class Placing:
         """Writes opens, the largest partition first to the slot with the least to do."""
         context = self._context
         wanted = [
-            p for p in partitions if p.topic in context.topics and self._is_ended(p) and self._is_same_life(p)
+            p for p in partitions if p.topic in context.topics and self._is_ended(p) and self._is_same_incarnation(p)
         ]
         if not wanted:
             return
@@ -106,17 +106,17 @@ class Placing:
         if not due:
             return
         as_records = {p: ready for p, ready in due.items() if context.transforms.are_for(p.topic)}
-        orders = [self._order(p, ready, RECORD_LANE) for p, ready in as_records.items()]
+        orders = [self._order(p, ready, TRANSFORM_QUERY) for p, ready in as_records.items()]
         rest = {p: ready for p, ready in due.items() if p not in as_records and not self._is_torn(p, ready)}
         orders += self._slot_orders(rest, ends)
         if not orders:
             return
-        restated = [restate(context.ledger.view.of(order.partition), order) for order in orders]
+        compacted = [compact(context.ledger.view.of(order.partition), order) for order in orders]
         kept = [receipt for order in orders for receipt in self._landed_before(order)]
-        context.ledger.append([*orders, *(receipt for receipts, _ in restated for receipt in receipts), *kept])
+        context.ledger.append([*orders, *(receipt for receipts, _ in compacted for receipt in receipts), *kept])
         if failpoints.ARMED:
             failpoints.point("attempt.opened")
-        context.ledger.remove([key for _, tombstones in restated for key in tombstones])
+        context.ledger.remove([key for _, tombstones in compacted for key in tombstones])
         for receipt in kept:
             context.ledger.view.apply(receipt)
         for order in orders:
@@ -124,7 +124,7 @@ class Placing:
             context.placed[order.partition] = order
             context.ready.pop(order.partition, None)
             status = context.status.partitions[order.partition]
-            status.slot = order.slot if order.slot != RECORD_LANE else None
+            status.slot = order.slot if order.slot != TRANSFORM_QUERY else None
             status.state, status.reason = "opening", ""
 
     def _slot_orders(self, due: Mapping[TopicPartition, Ready], ends: Mapping[TopicPartition, int]) -> list[Open]:
@@ -140,7 +140,7 @@ class Placing:
     def _is_torn(self, partition: TopicPartition, ready: Ready) -> bool:
         """Whether transforms, which the file no longer has, were killed with a part of a stretch sent; it stops then."""
         history, upstream = self._context.ledger.view.of(partition), ready.position.upstream
-        if history.newest is None or history.newest.slot != RECORD_LANE or not covered_from(history, upstream):
+        if history.newest is None or history.newest.slot != TRANSFORM_QUERY or not covered_from(history, upstream):
             return False
         count = sum(length for _, length in covered_from(history, upstream))
         error = TransformMissing(
@@ -157,7 +157,7 @@ class Placing:
         They would not count for an attempt that begins before them, so it states them as its own.
         """
         start = order.position.upstream
-        if order.slot != RECORD_LANE:
+        if order.slot != TRANSFORM_QUERY:
             return []
         runs = [run for run in self._context.ledger.view.of(order.partition).runs() if run.upstream >= start]
         return [Receipt(order.partition, order.attempt, order.position, -1, 0, 0, tuple(runs))] if runs else []
@@ -179,7 +179,7 @@ class Placing:
         history = self._context.ledger.view.of(partition)
         return history.newest is None or history.is_closed or partition in self._context.ready
 
-    def _is_same_life(self, partition: TopicPartition) -> bool:
+    def _is_same_incarnation(self, partition: TopicPartition) -> bool:
         """Whether both topics are still the ones that were copied; else the partition stops."""
         context = self._context
         newest = context.ledger.view.of(partition).newest
@@ -215,7 +215,7 @@ class Placing:
 
     def _order(self, partition: TopicPartition, ready: Ready, slot: int) -> Open:
         until = self._until.get(partition) if self._until is not None else None
-        incarnation = self._slots.incarnation(slot) if slot != RECORD_LANE else NOBODY
+        incarnation = self._slots.incarnation(slot) if slot != TRANSFORM_QUERY else NOBODY
         return self._context.order(partition, ready, slot=slot, incarnation=incarnation, until=until)
 
     # --- gaps --------------------------------------------------------------------------------------------------
@@ -225,11 +225,12 @@ class Placing:
         context = self._context
         context.ready.pop(partition, None)
         ready, newest = self._known(partition), context.ledger.view.of(partition).newest
-        if ready is None or newest is None or not self._is_same_life(partition):
+        if ready is None or newest is None or not self._is_same_incarnation(partition):
             return None
         at = ready.position
-        standing = Standing(partition, at, newest.life, newest.life, 0, offset + 1, at.downstream)
-        move = skip(standing, offset + 1)
+        topics = newest.topic_incarnation
+        copy_state = CopyState(partition, at, topics, topics, 0, offset + 1, at.downstream)
+        move = skip(copy_state, offset + 1)
         if move is not None:
             context.move([move], why)
         self.reopen(partition)
@@ -240,13 +241,14 @@ class Placing:
         context = self._context
         context.ready.pop(partition, None)
         ready, newest = self._known(partition), context.ledger.view.of(partition).newest
-        if ready is None or newest is None or not self._is_same_life(partition):
+        if ready is None or newest is None or not self._is_same_incarnation(partition):
             return None
         start = list_offsets(context.source, [partition], timestamp=EARLIEST)[partition][0]
         at = ready.position
         # The copy ends where its last attempt closed; what the source holds above its log start is of no interest here.
-        standing = Standing(partition, at, newest.life, newest.life, start, max(start, at.upstream), at.downstream)
-        move = skip(standing, None)
+        topics = newest.topic_incarnation
+        copy_state = CopyState(partition, at, topics, topics, start, max(start, at.upstream), at.downstream)
+        move = skip(copy_state, None)
         if move is not None:
             move = replace(move, new=move.new._replace(sequence=at.sequence))
             context.move([move], "deleted by the source before it was copied; on.source.gap = skip")
@@ -296,7 +298,7 @@ class Placing:
         copying = {
             p: order.slot
             for p, order in context.placed.items()
-            if order.slot != RECORD_LANE and context.status.partitions[p].state == "copying"
+            if order.slot != TRANSFORM_QUERY and context.status.partitions[p].state == "copying"
         }
         behind = {p: self._bytes(p, context.status.partitions[p].lag) for p in copying}
         move = worthwhile_move(behind, copying, self._slots.alive)

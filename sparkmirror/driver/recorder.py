@@ -80,14 +80,14 @@ class Recorder:
         self._positions[partition] = next_upstream - 1
         self._taken_back.add(partition)
 
-    def begin_anew(self, partition: TopicPartition, next_downstream: int) -> None:
+    def restart(self, partition: TopicPartition, next_downstream: int) -> None:
         """What syncs said of the partition belongs to topics that are no more.
 
         Readers forget older syncs when one goes back upstream. This one lies before every record: a position that no later
         sync covers goes to where the new copy begins.
         """
         if self._syncs is not None:
-            self._pairs.begin_anew(OffsetSync(partition, -1, next_downstream - 1))
+            self._pairs.restart(OffsetSync(partition, -1, next_downstream - 1))
 
     def write_syncs(self) -> None:
         """Writes the syncs that are due; they stay due until they are in the topic."""

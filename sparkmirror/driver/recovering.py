@@ -102,18 +102,18 @@ def _recreated(context: FlowContext, order: Open, present: ClusterView | None) -
 
 def _stop(context: FlowContext, order: Open, error: ReplicationError) -> list[LedgerRecord]:
     position = context.ledger.view.of(order.partition).position() or order.position
-    error = context.remedies.told(error, order.partition, position.upstream)
+    error = context.remedies.with_hint(error, order.partition, position.upstream)
     context.stop_partition(order.partition, error)
     return [State.stopped(order.partition, order.attempt, error)]
 
 
 def _forbid(context: FlowContext, order: Open, error: BrokerRefused) -> list[LedgerRecord]:
     """A right may come back at any time, and only that partition waits for it; a run that is to finish does not."""
-    told = f"{order.partition}: {error.message}"
+    text = f"{order.partition}: {error.message}"
     if context.place.once:
-        return _stop(context, order, TargetRefusedRecords(told, hint=error.hint))
-    context.forbidden[order.partition] = (time.monotonic() + RIGHTS_RETRY_S, told)
-    context.show(order.partition, "waiting", "RIGHTS", told)
+        return _stop(context, order, TargetRefusedRecords(text, hint=error.hint))
+    context.forbidden[order.partition] = (time.monotonic() + RIGHTS_RETRY_S, text)
+    context.show(order.partition, "waiting", "RIGHTS", text)
     return []
 
 

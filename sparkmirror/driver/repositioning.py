@@ -14,9 +14,18 @@ from sparkmirror.driver.owning import own, wait_out_lease
 from sparkmirror.driver.recorder import Recorder
 from sparkmirror.driver.recovering import recover
 from sparkmirror.driver.takeover import settled_end
-from sparkmirror.driver.transform_recovery import raise_lane_epoch, recover_lane
+from sparkmirror.driver.transform_recovery import raise_query_epoch, recover_transforms
 from sparkmirror.errors import ClusterError, MoveRefused
-from sparkmirror.ledger import RECORD_LANE, LedgerRecord, Life, Move, Open, Standing, decode_key, lost_attempts
+from sparkmirror.ledger import (
+    TRANSFORM_QUERY,
+    CopyState,
+    LedgerRecord,
+    Move,
+    Open,
+    TopicIncarnation,
+    decode_key,
+    lost_attempts,
+)
 from sparkmirror.model import TopicPartition
 from sparkmirror.status.flow_status import Discovery, FlowStatus, MirroredTopic
 
@@ -36,12 +45,12 @@ class Repositioning:
         """Source and target."""
         return self._context.source, self._context.target
 
-    def look(self, topics: Mapping[str, MirroredTopic], partitions: Sequence[TopicPartition]) -> list[Standing]:
+    def look(self, topics: Mapping[str, MirroredTopic], partitions: Sequence[TopicPartition]) -> list[CopyState]:
         """How partitions stand, as far as that can be seen without taking the flow; changes nothing."""
         context = self._context
         if _has_topic(context.target, context.place.ledger_topic):
             context.ledger.read_all()
-        return self._standings(topics, partitions)
+        return self._copy_states(topics, partitions)
 
     def own(self) -> None:
         """Takes the flow: whoever owned it before can write nothing more. Raises FlowOwnedByAnother if that one lives."""
@@ -59,7 +68,7 @@ class Repositioning:
         partitions: Sequence[TopicPartition],
         discover: Callable[[ClusterClient, ClusterClient], Discovery],
         accepted: Collection[str],
-    ) -> list[Standing]:
+    ) -> list[CopyState]:
         """Ends the partitions' attempts and says how they stand: nobody can be writing there now. Only after `own`.
 
         `accepted` are codes of errors that are lived with. A partition about which nothing could be found out stands where
@@ -72,7 +81,7 @@ class Repositioning:
                 raise MoveRefused(f"topic {topic}: {discovery.stopped[topic]}")
         context.topics = {found.topic: found for found in discovery.topics}
         self._end_attempts(partitions, accepted)
-        return self._standings(context.topics, partitions)
+        return self._copy_states(context.topics, partitions)
 
     def _end_attempts(self, partitions: Sequence[TopicPartition], accepted: Collection[str]) -> None:
         context = self._context
@@ -83,19 +92,19 @@ class Repositioning:
             if any(order.producer_id != context.owned.owner.producer_id for order in orders):
                 wait_out_lease(context, self._stop)
 
-        as_records = [order for order in lost if order.slot == RECORD_LANE]
+        as_records = [order for order in lost if order.slot == TRANSFORM_QUERY]
         left: set[TopicPartition] = set()
         if as_records:
-            raise_lane_epoch(context)
-            left = recover_lane(context, self._recorder, as_records, lambda _: None)
-        rest = [order for order in lost if order.slot != RECORD_LANE]
+            raise_query_epoch(context)
+            left = recover_transforms(context, self._recorder, as_records, lambda _: None)
+        rest = [order for order in lost if order.slot != TRANSFORM_QUERY]
         left |= recover(context, self._recorder, rest, lambda _: None, outlast, raise_epoch=False, accepted=accepted)
         if left:
             unled = f"{min(left)}: nobody leads its copy on {context.target.alias}"
-            _, told = context.forbidden.get(min(left), (0.0, unled))
-            raise MoveRefused(f"{told}, so it cannot be fenced")
+            _, text = context.forbidden.get(min(left), (0.0, unled))
+            raise MoveRefused(f"{text}, so it cannot be fenced")
         # Attempts at topics that are no more were not looked at. Whoever made them must not write to what is there now.
-        past = [o for o in rest if o.life != _life(context.topics[o.partition.topic])]
+        past = [o for o in rest if o.topic_incarnation != _life(context.topics[o.partition.topic])]
         fence_all(
             context.target,
             context.transactional_id,
@@ -108,7 +117,7 @@ class Repositioning:
         status = self._context.status.partitions.get(partition)
         return status.reason if partition in self._context.stopped and status is not None else ""
 
-    def _standings(self, topics: Mapping[str, MirroredTopic], partitions: Sequence[TopicPartition]) -> list[Standing]:
+    def _copy_states(self, topics: Mapping[str, MirroredTopic], partitions: Sequence[TopicPartition]) -> list[CopyState]:
         context = self._context
         starts = list_offsets(context.source, partitions, timestamp=EARLIEST)
         ends = list_offsets(context.source, partitions, timestamp=LATEST, read_committed=context.read_committed)
@@ -120,10 +129,10 @@ class Repositioning:
             newest, target = history.newest, TopicPartition(topic.remote, partition.partition)
             is_there = present.leader(target) is not None
             found.append(
-                Standing(
+                CopyState(
                     partition=partition,
                     position=history.position(),
-                    was=newest.life if newest is not None else None,
+                    was=newest.topic_incarnation if newest is not None else None,
                     now=_life(topic),
                     log_start=starts[partition][0],
                     log_end=ends[partition][0],
@@ -149,7 +158,7 @@ class Repositioning:
             if move.old is None or move.new.upstream < move.old.upstream:
                 recorder.move(move.partition, move.new.upstream)
             if move.is_map_new:
-                recorder.begin_anew(move.partition, move.new.downstream)
+                recorder.restart(move.partition, move.new.downstream)
         recorder.flush()
         self._context.ledger.append(records)
         for move in moves:
@@ -183,8 +192,8 @@ class Repositioning:
             client.close()
 
 
-def _life(topic: MirroredTopic) -> Life:
-    return Life(topic.source_topic_id, topic.target_topic_id)
+def _life(topic: MirroredTopic) -> TopicIncarnation:
+    return TopicIncarnation(topic.source_topic_id, topic.target_topic_id)
 
 
 def _has_topic(client: ClusterClient, topic: str) -> bool:

@@ -42,24 +42,24 @@ from sparkmirror.ledger import (
 from sparkmirror.model import TopicPartition
 from sparkmirror.status.flow_status import MirroredTopic
 
-__all__ = ["lane_id", "raise_lane_epoch", "recover_lane"]
+__all__ = ["query_id", "raise_query_epoch", "recover_transforms"]
 
 SETTLE_PAUSE_S, SETTLE_S = 0.02, 5.0
 NOT_ENOUGH_REPLICAS, OFFSET_NOT_AVAILABLE = 19, 78
 FENCE_PAUSE_S, FENCE_TRIES = 0.2, 50
 
 
-def lane_id(context: FlowContext) -> str:
+def query_id(context: FlowContext) -> str:
     """The transactional id whose epoch says which query of the flow is the newest."""
     return f"{context.transactional_id}-records"
 
 
-def raise_lane_epoch(context: FlowContext) -> tuple[int, int]:
+def raise_query_epoch(context: FlowContext) -> tuple[int, int]:
     """From here on no task of an older query begins to write. Raises if the flow has another owner by now.
 
     The order matters: the next owner raises the flow's epoch before the lane's, so an owner that was paused here sees it.
     """
-    raised = raise_producer_epoch(context.target, lane_id(context), None)
+    raised = raise_producer_epoch(context.target, query_id(context), None)
     target, name = context.target, context.transactional_id
     node = target.coordinator(name, transactional=True)
     error, *found = flow_producer(target.ask_node(node, lambda _: describe_flow_request(name)))
@@ -69,7 +69,7 @@ def raise_lane_epoch(context: FlowContext) -> tuple[int, int]:
     return raised
 
 
-def recover_lane(
+def recover_transforms(
     context: FlowContext, recorder: Recorder, orders: list[Open], take: Callable[[LedgerRecord], None]
 ) -> set[TopicPartition]:
     """Says in the ledger where each attempt ended; its partition is then ready, or stopped with a reason.
@@ -203,9 +203,9 @@ def _ended(
             count = sum(run.length for there in runs.values() for run in there)
             records.append(Receipt(order.partition, order.attempt, at, -1, count, 0, own, is_final=True))
     except ReplicationError as error:
-        told = context.remedies.told(error, order.partition, position.upstream)
-        context.stop_partition(order.partition, told)
-        return [State.stopped(order.partition, order.attempt, told)]
+        text = context.remedies.with_hint(error, order.partition, position.upstream)
+        context.stop_partition(order.partition, text)
+        return [State.stopped(order.partition, order.attempt, text)]
     ended = Position(upstream, _settled_end(context, home), 0)
     context.ready[order.partition] = Ready(ended, order.attempt, False, 0)
     return [*records, Closed(order.partition, order.attempt, ended)]

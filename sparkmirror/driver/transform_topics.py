@@ -13,15 +13,15 @@ from sparkmirror.driver.dead_letters import send_dead_letter
 from sparkmirror.driver.flow_context import FlowContext
 from sparkmirror.driver.placing import Placing
 from sparkmirror.driver.recorder import Recorder
-from sparkmirror.driver.transform_recovery import lane_id, raise_lane_epoch, recover_lane
+from sparkmirror.driver.transform_recovery import query_id, raise_query_epoch, recover_transforms
 from sparkmirror.errors import ConfigError, SourceTopicRecreated, TransformFailed
-from sparkmirror.ledger import RECORD_LANE, LedgerRecord, Open, State, covered_from
+from sparkmirror.ledger import TRANSFORM_QUERY, LedgerRecord, Open, State, covered_from
 from sparkmirror.model import TopicPartition
 from sparkmirror.session.spark_slots import SparkSlots
-from sparkmirror.transforms.orders import Culprit, LaneEntry, LaneOrder, Suspect, make_folder, remove_left_folders
-from sparkmirror.transforms.query import LaneQuery
+from sparkmirror.transforms.orders import PoisonRecord, QueryEntry, QueryOrder, Suspect, make_folder, remove_left_folders
+from sparkmirror.transforms.query import QueryRun
 
-__all__ = ["RecordLane"]
+__all__ = ["TransformTopics"]
 
 # A query that fails at once is begun again more and more slowly.
 RESTART_FIRST_S, RESTART_MAX_S = 0.5, 30.0
@@ -34,26 +34,26 @@ AWAY_SHOWN_S = 5.0
 UNKNOWN_TOPIC = 3
 
 
-class RecordLane:
+class TransformTopics:
     """Begins a query when there is something for it, and begins it anew when it failed."""
 
     def __init__(self, context: FlowContext, spark: SparkSlots, placing: Placing) -> None:
         self._context, self._spark, self._placing = context, spark, placing
         self._given: dict[TopicPartition, Open] = {}  # to the last query
-        self._query: LaneQuery | None = None
-        self._listed: dict[TopicPartition, LaneEntry] = {}
+        self._query: QueryRun | None = None
+        self._listed: dict[TopicPartition, QueryEntry] = {}
         self._away: dict[TopicPartition, float] = {}  # since when nobody leads it on the source
         self._waiting: dict[TopicPartition, Open] = {}  # of earlier queries: to be ended, or opened again, later
-        self._ended: queue.SimpleQueue[tuple[LaneQuery, str]] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[tuple[QueryRun, str]] = queue.SimpleQueue()
         self._failures, self._started_at, self._due = 0, 0.0, 0.0
         self._is_suspicious = False
-        self._culprits: dict[TopicPartition, Culprit] = {}
+        self._culprits: dict[TopicPartition, PoisonRecord] = {}
 
     def recover_first(self, recorder: Recorder, take: Callable[[LedgerRecord], None], lost: list[Open]) -> None:
         """Ends what the last owner's query left open."""
         if lost:
-            raise_lane_epoch(self._context)
-            left = recover_lane(self._context, recorder, lost, take)
+            raise_query_epoch(self._context)
+            left = recover_transforms(self._context, recorder, lost, take)
             self._waiting |= {order.partition: order for order in lost if order.partition in left}
 
     def has_waiting(self, partition: TopicPartition) -> bool:
@@ -72,7 +72,7 @@ class RecordLane:
         else:
             self._extend()
 
-    def _take_end(self, query: LaneQuery, reason: str) -> None:
+    def _take_end(self, query: QueryRun, reason: str) -> None:
         context, now = self._context, time.monotonic()
         if isinstance(query.refusal, ConfigError):
             raise query.refusal  # a transform that cannot run: nothing helps but another file
@@ -95,9 +95,9 @@ class RecordLane:
         if time.monotonic() < self._due or not (self._mine() or self._given):
             return
         context.beat()  # what follows may wait for a cluster, again and again
-        producer = raise_lane_epoch(context)
+        producer = raise_query_epoch(context)
         if self._given:  # an attempt belongs to one query
-            recover_lane(context, recorder, self._held(), take)
+            recover_transforms(context, recorder, self._held(), take)
             self._pass_culprits(recorder)
             self._waiting |= self._given
             self._look_at_source()
@@ -114,7 +114,7 @@ class RecordLane:
         remove_left_folders()
         name = uuid.uuid4().hex[:12]
         place = context.place
-        order = LaneOrder(
+        order = QueryOrder(
             config_path=place.config_path,
             config_digest=place.config_digest,
             source=context.flow.name.source,
@@ -122,13 +122,13 @@ class RecordLane:
             ledger_topic=place.ledger_topic,
             folder=make_folder(name),
             name=name,
-            lane_id=lane_id(context),
+            query_id=query_id(context),
             producer_id=producer[0],
             producer_epoch=producer[1],
             names_are_final=bool(context.flow.connect_transforms),
             file_words=place.file_words,
         )
-        self._query = LaneQuery(
+        self._query = QueryRun(
             self._spark, context.flow, order, groups, self._suspects(mine), lambda q, reason: self._ended.put((q, reason))
         )
         self._listed = {partition: self._entry(mine[partition]) for partition in mine}
@@ -201,10 +201,10 @@ class RecordLane:
             if ready is None or ready.previous is None or ready.position.upstream < culprit.offset:
                 continue
             del self._culprits[partition]
-            told = f"{partition}: the record at upstream offset {culprit.offset} cannot be transformed: {culprit.reason}"
+            text = f"{partition}: the record at upstream offset {culprit.offset} cannot be transformed: {culprit.reason}"
             if context.flow.errors_tolerance != "all":
                 command = f"{context.remedies.skip(partition)} --to {culprit.offset + 1}"
-                error = TransformFailed(told, hint=f"mend the transform, or pass over the record: {command}")
+                error = TransformFailed(text, hint=f"mend the transform, or pass over the record: {command}")
                 context.stop_partition(partition, error)
                 context.ledger.append([State.stopped(partition, ready.previous, error)])
                 continue
@@ -213,7 +213,7 @@ class RecordLane:
             move = self._placing.pass_over(partition, culprit.offset, culprit.reason)
             if move is not None:
                 recorder.move(partition, move.new.upstream)
-            context.status.notes.append(f"{told}; it is passed over (errors.tolerance)")
+            context.status.notes.append(f"{text}; it is passed over (errors.tolerance)")
 
     def _end_query(self) -> None:
         assert self._query is not None
@@ -226,7 +226,7 @@ class RecordLane:
         return {
             partition: order
             for partition, order in context.placed.items()
-            if order.slot == RECORD_LANE
+            if order.slot == TRANSFORM_QUERY
             and partition not in context.stopped
             and context.status.partitions[partition].state != "closed"
             and not context.ledger.view.of(partition).is_closed
@@ -242,12 +242,12 @@ class RecordLane:
             if partition not in left_out and (partition in self._listed or partition.topic in context.topics)
         }
 
-    def _entry(self, order: Open) -> LaneEntry:
+    def _entry(self, order: Open) -> QueryEntry:
         context, partition = self._context, order.partition
         query = self._query
         assert query is not None
         topic = context.topics[partition.topic]
-        return LaneEntry(
+        return QueryEntry(
             topic=partition.topic,
             partition=partition.partition,
             attempt=order.attempt,
@@ -298,7 +298,7 @@ class RecordLane:
         if partition in context.stopped:
             return
         at = (context.ledger.view.of(partition).position() or order.position).upstream
-        error = context.remedies.told(
+        error = context.remedies.with_hint(
             SourceTopicRecreated(
                 f"{partition}: the source topic was deleted and created again (id {topic.topic_id.hex()}, "
                 f"expected {order.source_topic_id}); copied up to upstream offset {at}"
@@ -315,7 +315,7 @@ class RecordLane:
         back = [order for partition, order in self._waiting.items() if partition not in self._away]
         held = [order for order in back if not view.of(order.partition).is_closed]
         if held:
-            recover_lane(self._context, recorder, held, take)
+            recover_transforms(self._context, recorder, held, take)
         if back:
             self._open_waiting()
 
@@ -354,8 +354,8 @@ class RecordLane:
         unclosed = [order for order in orders if not context.ledger.view.of(order.partition).is_closed]
         open_still = {order.partition: order for order in unclosed}
         if open_still:
-            raise_lane_epoch(context)
-            left = recover_lane(context, recorder, list(open_still.values()), take)
+            raise_query_epoch(context)
+            left = recover_transforms(context, recorder, list(open_still.values()), take)
             for partition in open_still.keys() - left:
                 if partition in context.ready and partition not in context.stopped:
                     context.show(partition, "closed")

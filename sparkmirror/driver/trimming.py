@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparkmirror.clusters import EARLIEST, list_offsets
 from sparkmirror.driver.flow_context import FlowContext
-from sparkmirror.ledger import RECORD_LANE, condense, outlived
+from sparkmirror.ledger import TRANSFORM_QUERY, condense, outlived
 
 __all__ = ["condense_map", "trim_map"]
 
@@ -24,7 +24,7 @@ def trim_map(context: FlowContext) -> None:
 def condense_map(context: FlowContext) -> None:
     """Says what the record lane's batches said one by one in few words; only after that is acked, they are removed."""
     for partition, order in context.placed.items():
-        if order.slot != RECORD_LANE:
+        if order.slot != TRANSFORM_QUERY:
             continue
         again, removed = condense(context.ledger.view.of(partition))
         context.ledger.append(again)

@@ -1,12 +1,12 @@
 """The offset sync inspector: what each group's position on the target is worth."""
 
-from sparkmirror.examination.inspecting import FlowInspection, FlowStanding, InspectedRow, InspectOptions
+from sparkmirror.examination.inspecting import FlowHealth, FlowInspection, InspectedRow, InspectOptions
 from sparkmirror.examination.tally import CauseTally, FlowTally, GroupCost, InspectedFlow, Summary, exit_status
 
 __all__ = [
     "CauseTally",
+    "FlowHealth",
     "FlowInspection",
-    "FlowStanding",
     "FlowTally",
     "GroupCost",
     "InspectOptions",

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from sparkmirror.config import FlowSettings, Settings, choose_flows
-from sparkmirror.diagnose.findings import Finding, Open
+from sparkmirror.diagnose.findings import Finding, OpenQuestion
 from sparkmirror.diagnose.report import FlowReport, Report
 from sparkmirror.diagnose.rules import RULES, judge
 from sparkmirror.state import now_ms
@@ -67,7 +67,7 @@ def _examine(settings: Settings, flow: FlowSettings, wanted: Examination, past: 
     judged = list(judge(facts, wanted.ids))
     findings = tuple(found for found in judged if isinstance(found, Finding))
     asked = tuple(o for o in opens if wanted.ids is None or "V1" in wanted.ids)
-    return FlowReport(facts, findings, (*(o for o in judged if isinstance(o, Open)), *asked))
+    return FlowReport(facts, findings, (*(o for o in judged if isinstance(o, OpenQuestion)), *asked))
 
 
 def _moves(facts: Facts) -> bool:

@@ -13,7 +13,7 @@ from sparkmirror.clusters import GroupOffsets, ListedGroup
 from sparkmirror.clusters.client import PATIENCE, Patience
 from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.config import FlowSettings
-from sparkmirror.diagnose.group_position import Circumstances, Ends, PositionFinding, RowFacts, find_cause
+from sparkmirror.diagnose.group_position import Circumstances, LogEnds, PositionFinding, RowFacts, find_cause
 from sparkmirror.diagnose.inspector_rows import judge, sort_key
 from sparkmirror.diagnose.inspector_verdicts import ACTIVE_STATES, StrictLoop, Verdict
 from sparkmirror.examination.position_worth import PositionWorth
@@ -23,7 +23,7 @@ from sparkmirror.state import CopyPosition, FlowState, Note, Part, mapped_partit
 from sparkmirror.topology import JavaPattern, group_filter, topic_filter
 from sparkmirror.wire.error_codes import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
 
-__all__ = ["FlowInspection", "FlowStanding", "InspectOptions", "InspectedRow"]
+__all__ = ["FlowHealth", "FlowInspection", "InspectOptions", "InspectedRow"]
 
 GROUPS_FIRST, GROUPS_MAX = 20, 100  # of a page
 ROWS_WANTED = 4_000  # of a page; a group with more is a page of its own
@@ -62,7 +62,7 @@ class InspectedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class FlowStanding:
+class FlowHealth:
     """How a flow stands as a whole: who writes it, when last, and how many source offsets are not copied yet."""
 
     runner: Literal["sparkmirror", "MirrorMaker 2", ""]
@@ -196,8 +196,8 @@ class FlowInspection:
                 self._note_end("target", row.target, target)
                 if target is None or target.error == TOPIC_AUTHORIZATION_FAILED:
                     continue  # commits in a topic that we may not see are not shown either: no verdict, not a wrong one
-            ends = Ends(target.first, target.end) if target is not None and target.is_known else None
-            found.append(replace(row, source_ends=Ends(source.first, source.end), target_ends=ends))
+            ends = LogEnds(target.first, target.end) if target is not None and target.is_known else None
+            found.append(replace(row, source_ends=LogEnds(source.first, source.end), target_ends=ends))
         return found
 
     def _note_end(self, side: Side, place: TopicPartition, ends: PartitionEnds | None) -> None:
@@ -205,8 +205,8 @@ class FlowInspection:
         alias, error = self.state.clients[side].alias, None if ends is None else ends.error
         if error == UNKNOWN_TOPIC_OR_PARTITION:
             if side == "source":
-                told = f"{place} does not exist on {alias}, though groups have positions in it"
-                self.state.notes.add(Note("missing", alias, told))
+                text = f"{place} does not exist on {alias}, though groups have positions in it"
+                self.state.notes.add(Note("missing", alias, text))
         elif error is not None and error != TOPIC_AUTHORIZATION_FAILED:  # without rights: noted where it was asked
             self._unknown.add(place)
             self.state.notes.add(Note("refused", alias, f"ends of {place} on {alias} are not known"))
@@ -248,16 +248,16 @@ class FlowInspection:
     def _note_forbidden(self) -> None:
         for side, topic in self._worth.forbidden:
             alias = self.state.clients[side].alias
-            told = f"cluster {alias}: records of topic {topic} cannot be read"
-            self.state.notes.add(Note("refused", alias, told, f"Read on topic {topic}"))
+            text = f"cluster {alias}: records of topic {topic} cannot be read"
+            self.state.notes.add(Note("refused", alias, text, f"Read on topic {topic}"))
 
     # --- judging -------------------------------------------------------------------------------------------------
 
     def _judged(self, row: RowFacts, proof: Proof | None) -> InspectedRow:
         checkpoint = self.state.checkpoints().last.at(row.group, row.target)
         if checkpoint is not None:
-            told = Checkpoint(row.group, row.target, checkpoint.upstream, checkpoint.downstream, "")
-            row = replace(row, checkpoint=told, checkpoint_time_ms=checkpoint.time_ms)
+            text = Checkpoint(row.group, row.target, checkpoint.upstream, checkpoint.downstream, "")
+            row = replace(row, checkpoint=text, checkpoint_time_ms=checkpoint.time_ms)
         verdict, copy = judge(row), self._worth.copy(row.source)
         if copy is not None:
             self._lags[row.source] = max(row.source_ends.end - copy.next_upstream_offset, 0)
@@ -286,7 +286,7 @@ class FlowInspection:
 
     # --- the flow ------------------------------------------------------------------------------------------------
 
-    def standing(self) -> FlowStanding:
+    def health(self) -> FlowHealth:
         """How the flow stands; complete once every row was read."""
         theirs = max((stored.time_ms for stored in self.state.positions().own()), default=-1)
         ledger = self.state.ledger()
@@ -295,7 +295,7 @@ class FlowInspection:
         newest = max(theirs, ours, syncs, self.state.checkpoints().last.newest_ms)
         is_ours = ledger is not None and ledger.view.owner is not None and not ledger.view.owner.released
         runner: Literal["sparkmirror", "MirrorMaker 2", ""] = "MirrorMaker 2" if newest >= 0 else ""
-        return FlowStanding(
+        return FlowHealth(
             runner="sparkmirror" if is_ours or ours > theirs else runner,
             last_written_ms=newest if newest >= 0 else None,
             copy_lag=sum(self._lags.values()) if self._lags else None,
@@ -305,7 +305,7 @@ class FlowInspection:
         )
 
 
-_NO_ENDS = Ends(-1, -1)
+_NO_ENDS = LogEnds(-1, -1)
 
 
 def _state(groups: Mapping[str, ListedGroup], group: str) -> str:

@@ -14,7 +14,7 @@ from sparkmirror.diagnose.exit_status import status_of
 from sparkmirror.diagnose.findings import Severity
 from sparkmirror.diagnose.group_position import OWN_POSITIONS, Cause
 from sparkmirror.diagnose.inspector_verdicts import Verdict
-from sparkmirror.examination.inspecting import FlowStanding, InspectedRow
+from sparkmirror.examination.inspecting import FlowHealth, InspectedRow
 
 __all__ = ["CauseTally", "FlowTally", "GroupCost", "InspectedFlow", "Summary", "exit_status"]
 
@@ -136,7 +136,7 @@ class InspectedFlow:
 
     flow: str
     tally: FlowTally
-    standing: FlowStanding | None = None
+    health: FlowHealth | None = None
     is_complete: bool = True
     skipped: str = ""
 

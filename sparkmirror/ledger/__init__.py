@@ -1,9 +1,9 @@
 """The copying protocol as pure state machines: records, one attempt, recovery, ownership. No I/O, no clock."""
 
 from sparkmirror.ledger.answers import Expect, expectation
-from sparkmirror.ledger.compacting import ATTEMPTS_MAX, condense, outlived, restate
-from sparkmirror.ledger.intents import LandedBatch, covered_from, landed, placed_runs, stretches_of
-from sparkmirror.ledger.moving import Move, Standing, moved, reset, skip
+from sparkmirror.ledger.compacting import ATTEMPTS_MAX, compact, condense, outlived
+from sparkmirror.ledger.intents import LandedBatch, covered_from, landed, placed_runs, ranges_of
+from sparkmirror.ledger.moving import CopyState, Move, moved, reset, skip
 from sparkmirror.ledger.owner import (
     AskAppend,
     AskIsGone,
@@ -20,15 +20,14 @@ from sparkmirror.ledger.owner import (
 from sparkmirror.ledger.partition import Doubt, PartitionCopy, Phase, Sent, extend_runs
 from sparkmirror.ledger.records import (
     NOBODY,
-    RECORD_LANE,
     SEQUENCE_MODULUS,
+    TRANSFORM_QUERY,
     Attempt,
     Closed,
     Gap,
     Intent,
     IntentTarget,
     LedgerRecord,
-    Life,
     Open,
     Owner,
     Position,
@@ -39,6 +38,7 @@ from sparkmirror.ledger.records import (
     SlotStop,
     Started,
     State,
+    TopicIncarnation,
     Void,
     decode,
     decode_key,
@@ -64,8 +64,8 @@ from sparkmirror.ledger.view import LedgerView, PartitionHistory
 __all__ = [
     "ATTEMPTS_MAX",
     "NOBODY",
-    "RECORD_LANE",
     "SEQUENCE_MODULUS",
+    "TRANSFORM_QUERY",
     "Ask",
     "AskAppend",
     "AskEnds",
@@ -78,6 +78,7 @@ __all__ = [
     "Attempt",
     "Baseline",
     "Closed",
+    "CopyState",
     "Doubt",
     "Ends",
     "Expect",
@@ -88,7 +89,6 @@ __all__ = [
     "LandedBatch",
     "LedgerRecord",
     "LedgerView",
-    "Life",
     "Move",
     "Open",
     "Owner",
@@ -108,12 +108,13 @@ __all__ = [
     "SlotBeat",
     "SlotStop",
     "SourceChunk",
-    "Standing",
     "Started",
     "State",
+    "TopicIncarnation",
     "Truncated",
     "Void",
     "close_lost_attempt",
+    "compact",
     "condense",
     "covered_from",
     "decode",
@@ -128,10 +129,9 @@ __all__ = [
     "moved",
     "outlived",
     "placed_runs",
+    "ranges_of",
     "reset",
-    "restate",
     "skip",
-    "stretches_of",
     "take_ownership",
     "tombstone",
 ]

@@ -13,11 +13,11 @@ from itertools import pairwise
 
 from sparkmirror.ledger.blocks import block_starts
 from sparkmirror.ledger.partition import extend_runs
-from sparkmirror.ledger.records import RECORD_LANE, Attempt, Gap, LedgerRecord, Open, Receipt, Routed, tombstone
+from sparkmirror.ledger.records import TRANSFORM_QUERY, Attempt, Gap, LedgerRecord, Open, Receipt, Routed, tombstone
 from sparkmirror.ledger.runs import Run
 from sparkmirror.ledger.view import PartitionHistory
 
-__all__ = ["ATTEMPTS_MAX", "condense", "outlived", "restate"]
+__all__ = ["ATTEMPTS_MAX", "compact", "condense", "outlived"]
 
 # So many attempts of one partition are kept as they are; restating more seldom would cost more to read at each start.
 ATTEMPTS_MAX = 8
@@ -26,14 +26,15 @@ RUNS_PER_BLOCK = 1000  # these are written once
 BLOCKS_MAX = 64
 
 
-def restate(history: PartitionHistory, order: Open) -> tuple[list[Receipt | Gap], list[tuple[bytes, None]]]:
+def compact(history: PartitionHistory, order: Open) -> tuple[list[Receipt | Gap], list[tuple[bytes, None]]]:
     """What states every valid run and gap under `order`, and the tombstones to be written once that is acked."""
-    kept = history.standing_move()
+    kept = history.pending_move()
     old = sorted(attempt for attempt in history.opens if attempt < (order.attempt if kept is None else kept))
     if len(old) < ATTEMPTS_MAX:
         return [], []
-    is_same_life = history.newest is not None and history.newest.life == order.life
-    runs = sorted({run for run in history.runs() if is_same_life and run.upstream + run.length <= order.position.upstream})
+    is_same_incarnation = history.newest is not None and history.newest.topic_incarnation == order.topic_incarnation
+    end = order.position.upstream
+    runs = sorted({run for run in history.runs() if is_same_incarnation and run.upstream + run.length <= end})
     again: list[Receipt | Gap] = [
         _receipt(order, runs[start : start + RUNS_PER_BLOCK]) for start in range(0, len(runs), RUNS_PER_BLOCK)
     ]
@@ -50,7 +51,7 @@ def restate(history: PartitionHistory, order: Open) -> tuple[list[Receipt | Gap]
 def condense(history: PartitionHistory) -> tuple[list[LedgerRecord], list[tuple[bytes, None]]]:
     """What says the same as the record lane's many blocks in few, and the tombstones to be written once that is acked."""
     newest = history.newest
-    if newest is None or newest.slot != RECORD_LANE:
+    if newest is None or newest.slot != TRANSFORM_QUERY:
         return [], []
     again: list[LedgerRecord] = []
     removed: list[tuple[bytes, None]] = []
@@ -58,8 +59,8 @@ def condense(history: PartitionHistory) -> tuple[list[LedgerRecord], list[tuple[
     small = [at for at in block_starts(history.blocks, attempt) if len(history.blocks[attempt, at]) < RUNS_PER_BLOCK]
     starts, last = small, history.receipts.get(attempt)
     if last is not None and len(starts) > BLOCKS_MAX:
-        told = [run for start in starts for run in history.blocks[attempt, start]]
-        blocks = _in_blocks(told)
+        text = [run for start in starts for run in history.blocks[attempt, start]]
+        blocks = _in_blocks(text)
         if len(blocks) < len(starts):
             again += [replace(last, runs=tuple(block)) for block in blocks]
             kept = {block[0].upstream for block in blocks}
@@ -70,7 +71,7 @@ def condense(history: PartitionHistory) -> tuple[list[LedgerRecord], list[tuple[
         places = sorted(place for place, routed in here.items() if len(routed.runs) < RUNS_PER_BLOCK)
         if len(places) <= BLOCKS_MAX:
             continue
-        blocks = _in_blocks(run for place in places if _is_of_life(here[place], newest) for run in here[place].runs)
+        blocks = _in_blocks(run for place in places if _is_of_incarnation(here[place], newest) for run in here[place].runs)
         stated = [Routed(partition, attempt, target, newest.source_topic_id, tuple(block)) for block in blocks]
         again += stated
         kept_places = {(attempt, routed.runs[0].upstream) for routed in stated}
@@ -80,7 +81,7 @@ def condense(history: PartitionHistory) -> tuple[list[LedgerRecord], list[tuple[
     return again, removed
 
 
-def _is_of_life(routed: Routed, newest: Open) -> bool:
+def _is_of_incarnation(routed: Routed, newest: Open) -> bool:
     return routed.source_topic_id == newest.source_topic_id
 
 

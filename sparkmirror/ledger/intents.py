@@ -23,9 +23,9 @@ from sparkmirror.ledger.runs import Run
 from sparkmirror.ledger.view import PartitionHistory
 from sparkmirror.model import TopicPartition
 
-__all__ = ["LandedBatch", "covered_from", "landed", "placed_runs", "stretches_of"]
+__all__ = ["LandedBatch", "covered_from", "landed", "placed_runs", "ranges_of"]
 
-Stretches = Sequence[tuple[int, int]]
+Ranges = Sequence[tuple[int, int]]
 
 
 class LandedBatch(NamedTuple):
@@ -36,7 +36,7 @@ class LandedBatch(NamedTuple):
     records: int
 
 
-def stretches_of(offsets: Iterable[int]) -> tuple[tuple[int, int], ...]:
+def ranges_of(offsets: Iterable[int]) -> tuple[tuple[int, int], ...]:
     """Ascending offsets as stretches (start, length)."""
     found: list[tuple[int, int]] = []
     start = end = -1
@@ -54,9 +54,9 @@ def stretches_of(offsets: Iterable[int]) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-def placed_runs(stretches: Stretches, index: int, count: int, base_offset: int) -> Iterator[Run]:
+def placed_runs(ranges: Ranges, index: int, count: int, base_offset: int) -> Iterator[Run]:
     """The `count` records from the `index`th on, which lie at `base_offset` and the offsets behind it."""
-    for start, length in stretches:
+    for start, length in ranges:
         if index >= length:
             index -= length
             continue
@@ -73,7 +73,7 @@ def landed(
     """The upstream offset from which on not everything landed, and where each record that did lies."""
     resume, runs = intent.until, dict[TopicPartition, list[Run]]()
     for target in intent.targets:
-        count = sum(length for _, length in target.stretches)
+        count = sum(length for _, length in target.ranges)
         at = 0
         for batch in sorted(found.get(target.target, ()), key=lambda b: _index(b, target)):
             index = _index(batch, target)
@@ -83,11 +83,11 @@ def landed(
                 raise OrderBroken(
                     f"{target.target}: record {at} of an intent for {intent.partition} is missing before record {index}"
                 )
-            for run in placed_runs(target.stretches, index, batch.records, batch.base_offset):
+            for run in placed_runs(target.ranges, index, batch.records, batch.base_offset):
                 extend_runs(runs.setdefault(target.target, []), *run)
             at = index + batch.records
         if at < count:
-            resume = min(resume, next(placed_runs(target.stretches, at, 1, 0)).upstream)
+            resume = min(resume, next(placed_runs(target.ranges, at, 1, 0)).upstream)
     return resume, runs
 
 
@@ -96,7 +96,7 @@ def _index(batch: LandedBatch, target: IntentTarget) -> int:
 
 
 def covered_from(history: PartitionHistory, upstream: int) -> tuple[tuple[int, int], ...]:
-    """Stretches from this offset on that landed already, in the copy or elsewhere; in order."""
+    """Ranges from this offset on that landed already, in the copy or elsewhere; in order."""
     runs = [*history.runs(), *(run for found in history.routed_runs().values() for run in found)]
     later = sorted((max(run.upstream, upstream), run.upstream + run.length) for run in runs)
     return tuple((start, end - start) for start, end in later if end > start)

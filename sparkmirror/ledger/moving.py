@@ -20,30 +20,30 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from sparkmirror.errors import MoveRefused
-from sparkmirror.ledger.records import NOBODY, Closed, Gap, LedgerRecord, Life, Open, Position, Void
+from sparkmirror.ledger.records import NOBODY, Closed, Gap, LedgerRecord, Open, Position, TopicIncarnation, Void
 from sparkmirror.model import TopicPartition
 
-__all__ = ["Move", "Standing", "moved", "reset", "skip"]
+__all__ = ["CopyState", "Move", "moved", "reset", "skip"]
 
 EARLIEST, LATEST = "earliest", "latest"
-ON, BEHIND, ANEW = "on", "behind", "anew"
+ON, BEHIND, RESTARTED = "on", "behind", "anew"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CopyState:
     """How a partition stands: where its copy ends, of which topics, which there are now, and where these begin and end."""
 
     partition: TopicPartition
     position: Position | None  # None: the ledger knows nothing
-    was: Life | None
-    now: Life
+    was: TopicIncarnation | None
+    now: TopicIncarnation
     log_start: int
     log_end: int
     target_end: int
     is_open: bool = False  # an attempt has no end yet
 
     @property
-    def is_same_life(self) -> bool:
+    def is_same_incarnation(self) -> bool:
         """Whether both topics are the ones that were copied."""
         return self.was is None or self.was == self.now
 
@@ -59,7 +59,7 @@ class Move:
     partition: TopicPartition
     old: Position | None
     new: Position
-    life: Life
+    topic_incarnation: TopicIncarnation
     kind: str
     gap: tuple[int, int] | None
     copied_again: int
@@ -67,25 +67,25 @@ class Move:
     is_target_shorter: bool
 
 
-def skip(standing: Standing, to: int | None) -> Move | None:
+def skip(copy_state: CopyState, to: int | None) -> Move | None:
     """The move past what cannot be copied; None if there is nothing to pass over. Raises MoveRefused."""
-    partition, position = standing.partition, standing.position
+    partition, position = copy_state.partition, copy_state.position
     if position is None:
         raise MoveRefused(f"{partition}: nothing was copied yet, so nothing can be skipped")
-    if not standing.is_same_life:
+    if not copy_state.is_same_incarnation:
         raise MoveRefused(
-            f"{partition}: {_what_is_new(standing)} was deleted and created again: two lives have no gap between them",
+            f"{partition}: {_what_is_new(copy_state)} was deleted and created again: two lives have no gap between them",
             hint="use `offsets reset`, which begins anew",
         )
-    if standing.log_end < position.upstream:
+    if copy_state.log_end < position.upstream:
         raise MoveRefused(
-            f"{partition}: upstream offset {position.upstream} comes next, but the source ends at {standing.log_end}: "
+            f"{partition}: upstream offset {position.upstream} comes next, but the source ends at {copy_state.log_end}: "
             "it lost what was copied",
-            hint=f"use `offsets reset --to {standing.log_end}`",
+            hint=f"use `offsets reset --to {copy_state.log_end}`",
         )
-    if standing.target_end < position.downstream:
+    if copy_state.target_end < position.downstream:
         raise MoveRefused(
-            f"{partition}: the target ends at {standing.target_end}, before the copy's end {position.downstream}",
+            f"{partition}: the target ends at {copy_state.target_end}, before the copy's end {position.downstream}",
             hint="start the flow: it finds out what the target lost and copies that again",
         )
     if to is not None and to < position.upstream:
@@ -93,57 +93,58 @@ def skip(standing: Standing, to: int | None) -> Move | None:
             f"{partition}: everything up to {position.upstream} was copied, so {to} lies behind",
             hint=f"to copy it again: `offsets reset --to {to}`",
         )
-    wanted = _within(standing, to) if to is not None else max(standing.log_start, position.upstream)
-    if (wanted, standing.target_end) == position[:2] and not standing.is_open:
+    wanted = _within(copy_state, to) if to is not None else max(copy_state.log_start, position.upstream)
+    if (wanted, copy_state.target_end) == position[:2] and not copy_state.is_open:
         return None
-    return _move(standing, wanted)
+    return _move(copy_state, wanted)
 
 
-def reset(standing: Standing, to: str) -> Move | None:
+def reset(copy_state: CopyState, to: str) -> Move | None:
     """The move to `earliest`, `latest` or an offset; None if the copy stands there. Raises MoveRefused."""
-    known = {EARLIEST: standing.log_start, LATEST: standing.log_end}
-    wanted = known[to] if to in known else _within(standing, int(to))
-    move = _move(standing, wanted)
-    is_there = move.old is not None and move.old[:2] == move.new[:2] and not move.is_map_new and not standing.is_open
+    known = {EARLIEST: copy_state.log_start, LATEST: copy_state.log_end}
+    wanted = known[to] if to in known else _within(copy_state, int(to))
+    move = _move(copy_state, wanted)
+    is_there = move.old is not None and move.old[:2] == move.new[:2] and not move.is_map_new and not copy_state.is_open
     return None if is_there else move
 
 
-def _within(standing: Standing, to: int) -> int:
-    if not standing.log_start <= to <= standing.log_end:
+def _within(copy_state: CopyState, to: int) -> int:
+    if not copy_state.log_start <= to <= copy_state.log_end:
         raise MoveRefused(
-            f"{standing.partition}: the source begins at {standing.log_start} and ends at {standing.log_end}, found {to}",
-            hint=f"give an offset from {standing.log_start} to {standing.log_end}",
+            f"{copy_state.partition}: the source begins at {copy_state.log_start} and ends at {copy_state.log_end}, "
+            f"found {to}",
+            hint=f"give an offset from {copy_state.log_start} to {copy_state.log_end}",
         )
     return to
 
 
-def _move(standing: Standing, wanted: int) -> Move:
-    old = standing.position
+def _move(copy_state: CopyState, wanted: int) -> Move:
+    old = copy_state.position
     # Of another life nothing was copied, so all of it that is not to be copied is given up.
-    is_continued = old is not None and standing.is_same_life
-    since = old.upstream if old is not None and is_continued else standing.log_start
+    is_continued = old is not None and copy_state.is_same_incarnation
+    since = old.upstream if old is not None and is_continued else copy_state.log_start
     return Move(
-        partition=standing.partition,
+        partition=copy_state.partition,
         old=old,
-        new=Position(wanted, standing.target_end, 0),
-        life=standing.now,
-        kind=_kind(standing, wanted),
+        new=Position(wanted, copy_state.target_end, 0),
+        topic_incarnation=copy_state.now,
+        kind=_kind(copy_state, wanted),
         gap=(since, wanted) if old is not None and wanted > since else None,
         copied_again=max(since - wanted, 0) if is_continued else 0,
-        is_map_new=not standing.is_same_life,
-        is_target_shorter=is_continued and old is not None and standing.target_end < old.downstream,
+        is_map_new=not copy_state.is_same_incarnation,
+        is_target_shorter=is_continued and old is not None and copy_state.target_end < old.downstream,
     )
 
 
-def _kind(standing: Standing, wanted: int) -> str:
-    old = standing.position
-    if old is None or not standing.is_same_life or wanted < old.upstream or standing.target_end < old.downstream:
-        return ANEW
-    return BEHIND if standing.target_end > old.downstream or standing.is_open else ON
+def _kind(copy_state: CopyState, wanted: int) -> str:
+    old = copy_state.position
+    if old is None or not copy_state.is_same_incarnation or wanted < old.upstream or copy_state.target_end < old.downstream:
+        return RESTARTED
+    return BEHIND if copy_state.target_end > old.downstream or copy_state.is_open else ON
 
 
-def _what_is_new(standing: Standing) -> str:
-    was, now = standing.was, standing.now
+def _what_is_new(copy_state: CopyState) -> str:
+    was, now = copy_state.was, copy_state.now
     assert was is not None
     return "the source topic" if was.source_topic_id != now.source_topic_id else "the target topic"
 

@@ -218,14 +218,14 @@ def close_lost_attempt(
     if lost is not None:
         records.append(lost)
     count = sum(run.length for run in found.runs)
-    runs = _restated(history, order, lost, found)
+    runs = _compacted(history, order, lost, found)
     if runs:
         records.append(_receipt(order, history.receipts.get(order.attempt), found, count, runs))
     records.append(Closed(order.partition, order.attempt, found.position))
     return records, Ready(found.position._replace(sequence=0), order.attempt, found.marker_last, count)
 
 
-def _restated(history: PartitionHistory, order: Open, lost: Void | None, found: Found) -> tuple[Run, ...]:
+def _compacted(history: PartitionHistory, order: Open, lost: Void | None, found: Found) -> tuple[Run, ...]:
     """The attempt's runs, told once more under the recoverer's own key, and what was found.
 
     A late receipt of the dead has the same key as its longer successor: the ledger's cleaner may yet prefer it (O11).
@@ -289,7 +289,7 @@ def _is_below(history: PartitionHistory, order: Open, newest: Open, log_end: int
     """Whether everything before this open is still in a log that ends there, and the copy was not set back since."""
     at = order.position.downstream
     later = [o.position.upstream for attempt, o in history.counted().items() if attempt > order.attempt]
-    if order.life != newest.life or (later and min(later) < order.position.upstream):
+    if order.topic_incarnation != newest.topic_incarnation or (later and min(later) < order.position.upstream):
         return False
     return at <= log_end and all(void >= at for attempt, void in history.voids.items() if attempt >= order.attempt)
 
@@ -315,5 +315,5 @@ def _baseline(
         target_compacts=target_compacts,
         compare_timestamps=compare_timestamps,
         last_copy=history.last_copy(position.downstream),
-        foreign_below=history.standing_move() is not None,
+        foreign_below=history.pending_move() is not None,
     )

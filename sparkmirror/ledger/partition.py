@@ -189,7 +189,7 @@ class PartitionCopy:
         is_again, self._out_of_order_at = self._out_of_order_at == self.proven, self.proven
         return Expect.FENCED if is_again else Expect.RESUME
 
-    def lane_lost(self, reason: str) -> None:
+    def connection_lost(self, reason: str) -> None:
         """The connection broke: whatever was in flight is unknown."""
         if self.phase not in (Phase.FLOWING, Phase.DRAINING):
             return

@@ -34,15 +34,14 @@ from sparkmirror.model import TopicPartition
 
 __all__ = [
     "NOBODY",
-    "RECORD_LANE",
     "SEQUENCE_MODULUS",
+    "TRANSFORM_QUERY",
     "Attempt",
     "Closed",
     "Gap",
     "Intent",
     "IntentTarget",
     "LedgerRecord",
-    "Life",
     "Open",
     "Owner",
     "Position",
@@ -53,6 +52,7 @@ __all__ = [
     "SlotStop",
     "Started",
     "State",
+    "TopicIncarnation",
     "Void",
     "decode",
     "decode_key",
@@ -62,7 +62,7 @@ __all__ = [
 
 SEQUENCE_MODULUS = 1 << 31
 NOBODY = -1  # the slot of an attempt that no slot is given: a move
-RECORD_LANE = -2  # the slot of an attempt whose records pass a transform: tasks of a query write it, each a stretch
+TRANSFORM_QUERY = -2  # the slot of an attempt whose records pass a transform: tasks of a query write it, each a stretch
 
 # `decode` checks these: a number that is none would stop whoever reckons with it much later.
 Whole = Annotated[int, msgspec.Meta(ge=0)]
@@ -93,7 +93,7 @@ class Position(NamedTuple):
     sequence: Whole
 
 
-class Life(NamedTuple):
+class TopicIncarnation(NamedTuple):
     """Which topics of their names these are, on both sides: offsets of one life say nothing in another."""
 
     source_topic_id: str
@@ -121,7 +121,7 @@ class Open:
     partition: TopicPartition
     attempt: Attempt
     previous: Attempt | None
-    slot: Annotated[int, msgspec.Meta(ge=RECORD_LANE)]
+    slot: Annotated[int, msgspec.Meta(ge=TRANSFORM_QUERY)]
     incarnation: Annotated[int, msgspec.Meta(ge=NOBODY)]
     target_topic: str
     producer_id: Whole
@@ -138,9 +138,9 @@ class Open:
     move: str = ""  # "on", "behind" or "anew" if it is one: see moving.py
 
     @property
-    def life(self) -> Life:
+    def topic_incarnation(self) -> TopicIncarnation:
         """Which topics were meant."""
-        return Life(self.source_topic_id, self.target_topic_id)
+        return TopicIncarnation(self.source_topic_id, self.target_topic_id)
 
     @property
     def is_move(self) -> bool:
@@ -247,7 +247,7 @@ class IntentTarget(NamedTuple):
     target: TopicPartition
     downstream: Whole
     sequence: Whole
-    stretches: tuple[tuple[Whole, Length], ...]
+    ranges: tuple[tuple[Whole, Length], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +380,7 @@ def encode(record: LedgerRecord) -> tuple[bytes, bytes]:
         case Intent():
             by = [record.transactional_id, record.producer_id, record.producer_epoch]
             targets = [
-                [*t.target, t.downstream, t.sequence, [n for part in t.stretches for n in part]] for t in record.targets
+                [*t.target, t.downstream, t.sequence, [n for part in t.ranges for n in part]] for t in record.targets
             ]
             value = {"from": record.upstream, "until": record.until, "by": by, "targets": targets}
         case Routed(runs=runs):

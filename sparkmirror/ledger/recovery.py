@@ -395,10 +395,10 @@ class _SourceTail:
         packed = pack(
             chunk.batches, from_offset=self._read_from, until_offset=None, aborted=chunk.aborted, limits=READ_LIMITS
         )
-        for parcel in packed.parcels:
-            view = read_batches(memoryview(parcel.buffer), 0, len(parcel.buffer), verify_crc=False)[0]
-            self._ready.extend(zip(_offsets(parcel.pieces), read_records(view), strict=True))
-        if packed.stopped is not None and not packed.parcels:
+        for outgoing in packed.outgoing_batches:
+            view = read_batches(memoryview(outgoing.buffer), 0, len(outgoing.buffer), verify_crc=False)[0]
+            self._ready.extend(zip(_offsets(outgoing.pieces), read_records(view), strict=True))
+        if packed.stopped is not None and not packed.outgoing_batches:
             raise packed.stopped
         self._read_from = packed.next_upstream
 

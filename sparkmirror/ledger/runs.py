@@ -1,4 +1,4 @@
-"""Stretches of records that lie at consecutive offsets on both sides, packed.
+"""Ranges of records that lie at consecutive offsets on both sides, packed.
 
 A source of small transactions has a run for each of them, millions in a week. Each begins right behind the one before, or
 a marker further: as distances they take 3 bytes, where three offsets take 24 and a tuple 160.

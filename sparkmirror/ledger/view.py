@@ -36,7 +36,7 @@ from sparkmirror.model import TopicPartition
 
 __all__ = ["LedgerView", "PartitionHistory"]
 
-BEHIND, ANEW = "behind", "anew"  # moves behind or over which the target's log is not what the ledger proves
+BEHIND, RESTARTED = "behind", "anew"  # moves behind or over which the target's log is not what the ledger proves
 
 
 @dataclass(slots=True)
@@ -116,14 +116,14 @@ class PartitionHistory:
             # Only by those who knew of it: a late open of a former owner says nothing of what is copied now.
             later = [order.position.upstream for attempt, order in chain.items() if attempt > gap.attempt]
             until = min(gap.until, *later) if later else gap.until
-            is_of_life = newest is not None and gap.source_topic_id == newest.source_topic_id
-            if is_of_life and gap.attempt in opens and gap.upstream < until:
+            is_of_incarnation = newest is not None and gap.source_topic_id == newest.source_topic_id
+            if is_of_incarnation and gap.attempt in opens and gap.upstream < until:
                 found.append(replace(gap, until=until))
         return found
 
-    def standing_move(self) -> Attempt | None:
+    def pending_move(self) -> Attempt | None:
         """The newest move to where the copy had not come, while nothing was copied since: only it tells why it is there."""
-        moves = [attempt for attempt, order in self.counted().items() if order.move in (BEHIND, ANEW)]
+        moves = [attempt for attempt, order in self.counted().items() if order.move in (BEHIND, RESTARTED)]
         if not moves or any(attempt > max(moves) and self._is_own(attempt, run) for attempt, run in self._attempted_runs()):
             return None
         return max(moves)
@@ -163,8 +163,8 @@ class PartitionHistory:
     def last_copy(self, below: int) -> tuple[int, int, int] | None:
         """Where the last copied record below this downstream offset lies, its producer id and epoch (−1: unknown)."""
         best: tuple[int, int, int] | None = None
-        standing = self.standing_move()
-        if standing is not None and self.opens[standing].move == ANEW:
+        pending = self.pending_move()
+        if pending is not None and self.opens[pending].move == RESTARTED:
             return None  # what lies last below the move is a copy that does not count any more
         for attempt, run in self._attempted_runs():
             last = min(run.downstream + run.length, below) - 1
@@ -185,7 +185,8 @@ class PartitionHistory:
         newest = self.newest
         if newest is None:
             return
-        attempts = sorted(attempt for attempt, order in self.counted().items() if order.life == newest.life)
+        topics = newest.topic_incarnation
+        attempts = sorted(attempt for attempt, order in self.counted().items() if order.topic_incarnation == topics)
         for index, attempt in enumerate(attempts):
             later = [self.opens[other].position.upstream for other in attempts[index + 1 :]]
             upstream_limit = min(later) if later else None

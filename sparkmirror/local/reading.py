@@ -95,7 +95,7 @@ def java_records(bootstrap: str, topic: str, isolation: str = "read_uncommitted"
     """All records of each partition, in order, up to the end that the topic has at the time of the call."""
     with contextlib.closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
         ends = _ends(admin, topic, isolation)
-        reading = _Reading(admin, bootstrap, topic, isolation, ends)
+        reading = _LogReading(admin, bootstrap, topic, isolation, ends)
         raws = list(reading.read())
         lengths = reading.header_lengths() if any(_is_ambiguous(raw) for raw in raws) else {}
         null = reading.separators.null
@@ -114,7 +114,7 @@ def stream_records(
 ) -> Iterator[tuple[int, JavaRecord]]:
     """The same records with their partitions, one by one as they are read; no header name or value may hold a colon."""
     with contextlib.closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
-        reading = _Reading(admin, bootstrap, topic, isolation, _ends(admin, topic, isolation))
+        reading = _LogReading(admin, bootstrap, topic, isolation, _ends(admin, topic, isolation))
         for raw in reading.read():
             if _is_ambiguous(raw):
                 raise InternalError(f"{topic}: a header of offset {raw.record.offset} can be read in two ways")
@@ -139,7 +139,7 @@ def _ends(admin: KafkaAdminClient, topic: str, isolation: str) -> dict[int, int]
     return {partition: end if end > start else 0 for partition, (start, end) in sorted(bounds.items())}
 
 
-class _Reading:
+class _LogReading:
     """One topic being read up to known ends."""
 
     def __init__(

@@ -27,8 +27,8 @@ class MetricsFile:
         self._due = 0.0
         self.trouble = ""  # why the file could not be written, "" if it could
         if not self._path.parent.is_dir() or not os.access(self._path.parent, os.W_OK):
-            told = f"--metrics-file {path}: expected a folder that can be written to, found none"
-            raise ConfigError(told, hint=f"mkdir -p {self._path.parent}")
+            text = f"--metrics-file {path}: expected a folder that can be written to, found none"
+            raise ConfigError(text, hint=f"mkdir -p {self._path.parent}")
 
     def __enter__(self) -> Self:
         return self

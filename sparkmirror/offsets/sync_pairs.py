@@ -46,11 +46,11 @@ class SyncPairs:
         known = self._last[partition]
         distance = last.downstream_offset - known.downstream_offset
         if distance > self._lag_max:
-            self._emit_stretch(last, distance)
+            self._emit_range(last, distance)
         elif distance:
             self._delayed[partition] = last
 
-    def _emit_stretch(self, last: OffsetSync, distance: int) -> None:
+    def _emit_range(self, last: OffsetSync, distance: int) -> None:
         """Pairs at doubling distances from the end, oldest first: readers take one that goes back for a new beginning."""
         steps, step = [], max(self._lag_max, 1)
         while step < distance:
@@ -60,7 +60,7 @@ class SyncPairs:
             self._emit(_moved(last, -back))
         self._emit(last)
 
-    def begin_anew(self, first: OffsetSync) -> None:
+    def restart(self, first: OffsetSync) -> None:
         """Nothing that was taken counts any more; readers are told so by a sync that goes back."""
         for known in (self._end, self._last, self._delayed):
             known.pop(first.partition, None)

@@ -18,11 +18,11 @@ from sparkmirror.positions.requests import EARLIEST, Goal, MoveRequest
 from sparkmirror.state import PositionTable, StoredRecord, places_for
 from sparkmirror.wire import encode_connect_offset
 
-__all__ = ["Found", "PositionChange", "judge_changes"]
+__all__ = ["PositionChange", "StoredFacts", "judge_changes"]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StoredFacts:
     """What the clusters say: ends of source partitions, where times begin, and what decides without a position."""
 
     stored: PositionTable
@@ -53,7 +53,7 @@ class PositionChange:
     is_unseen: bool
 
 
-def judge_changes(request: MoveRequest, found: Found, partitions: Sequence[TopicPartition]) -> list[PositionChange]:
+def judge_changes(request: MoveRequest, found: StoredFacts, partitions: Sequence[TopicPartition]) -> list[PositionChange]:
     """A change for each partition whose stored record is not what is wanted already. Raises MoveRefused."""
     _refuse_unseen(request, found, partitions)
     judged = [_judge(request, found, partition) for partition in partitions]
@@ -62,20 +62,20 @@ def judge_changes(request: MoveRequest, found: Found, partitions: Sequence[Topic
     return changes
 
 
-def _refuse_unseen(request: MoveRequest, found: Found, partitions: Sequence[TopicPartition]) -> None:
+def _refuse_unseen(request: MoveRequest, found: StoredFacts, partitions: Sequence[TopicPartition]) -> None:
     unseen = [partition for partition in partitions if not found.stored.records_of(partition)]
     if not unseen or request.force_unseen or request.verb == "reset":  # what was never stored need not be forgotten
         return
     others = [f"{connector} (cluster {cluster})" for connector, cluster in found.stored.other_connectors()]
-    told = f"; positions of {', '.join(others)} are" if others else ""
+    text = f"; positions of {', '.join(others)} are" if others else ""
     raise MoveRefused(
         f"no position of {unseen[0]} is stored under connector {found.stored.connector} and cluster "
-        f"{found.stored.source_alias}{told}",
+        f"{found.stored.source_alias}{text}",
         hint="give --connector, or --force-unseen to write a key that nobody wrote before",
     )
 
 
-def _judge(request: MoveRequest, found: Found, partition: TopicPartition) -> PositionChange | None:
+def _judge(request: MoveRequest, found: StoredFacts, partition: TopicPartition) -> PositionChange | None:
     old = tuple(found.stored.records_of(partition))
     if not old and not request.force_unseen:
         return None
@@ -106,7 +106,7 @@ def _judge(request: MoveRequest, found: Found, partition: TopicPartition) -> Pos
 
 
 def _wanted(
-    request: MoveRequest, found: Found, partition: TopicPartition, ends: PartitionEnds | None, old_next: int | None
+    request: MoveRequest, found: StoredFacts, partition: TopicPartition, ends: PartitionEnds | None, old_next: int | None
 ) -> Goal | None:
     """Where this partition is to go; None if it stays."""
     if request.entries is not None:
@@ -139,7 +139,7 @@ def _skipped(
 
 
 def _value(
-    found: Found, partition: TopicPartition, ends: PartitionEnds | None, goal: Goal
+    found: StoredFacts, partition: TopicPartition, ends: PartitionEnds | None, goal: Goal
 ) -> tuple[bytes | None, int | None]:
     """What is stored, and where copying goes on by it."""
     if ends is None:
@@ -171,7 +171,7 @@ def _given_up(ends: PartitionEnds | None, old_next: int | None, start: int | Non
     return max(start - max(ends.first, old_next if old_next is not None else ends.first), 0)
 
 
-def _refuse_as_mm2_would(found: Found, changes: Sequence[PositionChange]) -> None:
+def _refuse_as_mm2_would(found: StoredFacts, changes: Sequence[PositionChange]) -> None:
     entries = [
         (
             {"cluster": found.stored.source_alias, "partition": change.partition.partition, "topic": change.partition.topic},

@@ -16,7 +16,7 @@ from sparkmirror.config import FlowSettings, Settings
 from sparkmirror.control import RunOptions, TopicControl, TopicPlan, place_of
 from sparkmirror.driver import FlowLedger, Repositioning
 from sparkmirror.errors import BrokerRefused, FlowOwnedByAnother, MoveRefused, SourceOffsetLost, TargetHasStranger
-from sparkmirror.ledger import LedgerRecord, Move, Standing, encode, reset, skip
+from sparkmirror.ledger import CopyState, LedgerRecord, Move, encode, reset, skip
 from sparkmirror.model import TopicPartition
 from sparkmirror.positions.requests import CONNECTOR, EARLIEST, Goal, MoveRequest, StoragePlace
 from sparkmirror.positions.running import STOP_FIRST, refuse_running_workers
@@ -94,10 +94,10 @@ def preview_of_ledger(opened: LedgerFlow, request: MoveRequest) -> MoveVerdict:
     topics = _topics(opened, request)
     partitions = _partitions(topics.found, request)
     plan = _outer(opened, request, topics)
-    standings = opened.work.look(topics.found, partitions)
+    copy_states = opened.work.look(topics.found, partitions)
     if request.with_target:
-        standings = [_emptied(standing) for standing in standings]
-    return _verdict(opened, request, topics, standings, replace(plan, proof=proof))
+        copy_states = [_emptied(copy_state) for copy_state in copy_states]
+    return _verdict(opened, request, topics, copy_states, replace(plan, proof=proof))
 
 
 def apply_to_ledger(opened: LedgerFlow, request: MoveRequest, command: str) -> MoveVerdict:
@@ -112,11 +112,12 @@ def apply_to_ledger(opened: LedgerFlow, request: MoveRequest, command: str) -> M
         take_away(opened.flow, opened.clients, outer.target)
     accepted = SKIPPED if request.verb == "skip" else ()
     discover = TopicControl(opened.flow, set(topics.found)).discover
-    standings = opened.work.take(partitions, discover, accepted)
-    for standing in standings:
-        if request.verb == "skip" and standing.is_same_life and (trouble := opened.work.trouble(standing.partition)):
-            raise MoveRefused(f"{standing.partition} cannot be skipped: {trouble}")
-    verdict = replace(_verdict(opened, request, topics, standings, outer), is_applied=True)
+    copy_states = opened.work.take(partitions, discover, accepted)
+    for copy_state in copy_states:
+        trouble = opened.work.trouble(copy_state.partition)
+        if request.verb == "skip" and copy_state.is_same_incarnation and trouble:
+            raise MoveRefused(f"{copy_state.partition} cannot be skipped: {trouble}")
+    verdict = replace(_verdict(opened, request, topics, copy_states, outer), is_applied=True)
     if not verdict.moves:
         opened.work.write((), ())  # what was found out on the way is MirrorMaker 2's position too
         return replace(verdict, undo_file=verdict.undo_file if outer.target is not None else "")
@@ -211,7 +212,7 @@ def _outer(opened: LedgerFlow, request: MoveRequest, topics: _Topics) -> MoveVer
     if request.with_target:
         # Whoever moves a partition to a new copy writes the sync that begins anew.
         found = plan_target(opened.flow, opened.clients, topics.found, commits=commits, is_whole=False)
-        plan = replace(found, anew=())
+        plan = replace(found, restarted=())
     return MoveVerdict(
         flow=str(opened.flow.name),
         run_by=SPARKMIRROR,
@@ -261,32 +262,32 @@ def _mm2_positions(opened: LedgerFlow, partitions: Collection[TopicPartition]) -
 
 
 def _verdict(
-    opened: LedgerFlow, request: MoveRequest, topics: _Topics, standings: Sequence[Standing], outer: MoveVerdict
+    opened: LedgerFlow, request: MoveRequest, topics: _Topics, copy_states: Sequence[CopyState], outer: MoveVerdict
 ) -> MoveVerdict:
     times: Mapping[TopicPartition, int] = {}
     if request.to is not None and request.to.kind == "time":
-        times = probe_times(opened.clients[0], {s.partition: request.to.number for s in standings})
-    judged = {standing.partition: _judge(request, standing, times) for standing in standings}
+        times = probe_times(opened.clients[0], {s.partition: request.to.number for s in copy_states})
+    judged = {copy_state.partition: _judge(request, copy_state, times) for copy_state in copy_states}
     return replace(
         outer,
         moves=tuple(move for move in judged.values() if move is not None),
         unmoved=tuple(partition for partition, move in judged.items() if move is None),
-        target_ends={standing.partition: standing.target_end for standing in standings},
+        target_ends={copy_state.partition: copy_state.target_end for copy_state in copy_states},
     )
 
 
-def _judge(request: MoveRequest, standing: Standing, times: Mapping[TopicPartition, int]) -> Move | None:
+def _judge(request: MoveRequest, copy_state: CopyState, times: Mapping[TopicPartition, int]) -> Move | None:
     if request.verb == "skip":
-        return skip(standing, None if request.to is None else request.to.number)
+        return skip(copy_state, None if request.to is None else request.to.number)
     goal = request.to or EARLIEST
     if request.entries is not None:
-        entry = request.entries[standing.partition]
+        entry = request.entries[copy_state.partition]
         goal = EARLIEST if entry is None else Goal("offset", entry)
     if goal.kind == "time":
-        goal = Goal("offset", times.get(standing.partition, standing.log_end))
-    return reset(standing, str(goal))
+        goal = Goal("offset", times.get(copy_state.partition, copy_state.log_end))
+    return reset(copy_state, str(goal))
 
 
-def _emptied(standing: Standing) -> Standing:
+def _emptied(copy_state: CopyState) -> CopyState:
     """How a partition will stand when its copy was deleted and created again."""
-    return replace(standing, now=standing.now._replace(target_topic_id=""), target_end=0)
+    return replace(copy_state, now=copy_state.now._replace(target_topic_id=""), target_end=0)

@@ -96,8 +96,8 @@ class _Gathering:
             for partition in wanted
         )
         workers = self._try(self._workers) if self._storage.is_dedicated else None
-        told = [note.message for note in (*state.notes, *state.notes.rest()) if note.kind != "missing"]
-        notes = dict.fromkeys([*told, *self._troubles, *_foreign_key_notes(stored)])
+        text = [note.message for note in (*state.notes, *state.notes.rest()) if note.kind != "missing"]
+        notes = dict.fromkeys([*text, *self._troubles, *_foreign_key_notes(stored)])
         return FlowListing(
             flow=str(flow.name),
             connector=self._storage.connector,

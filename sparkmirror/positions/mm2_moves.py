@@ -17,7 +17,7 @@ from sparkmirror.clusters.probing import probe_ends, probe_times
 from sparkmirror.config import FlowSettings
 from sparkmirror.errors import FlowOwnedByAnother, MoveRefused
 from sparkmirror.model import TopicPartition
-from sparkmirror.positions.changes import Found, PositionChange, judge_changes
+from sparkmirror.positions.changes import PositionChange, StoredFacts, judge_changes
 from sparkmirror.positions.requests import MoveRequest, StoragePlace
 from sparkmirror.positions.running import STOP_FIRST, refuse_running_workers
 from sparkmirror.positions.snapshots import SavedRecord, Snapshot
@@ -140,7 +140,7 @@ def _refuse_growth(target: ClusterClient, stored: PositionTable) -> None:
 def _judge(opened: Mm2Flow, request: MoveRequest, stored: PositionTable, proof: str) -> MoveVerdict:
     flow, policy = opened.flow, policy_for(opened.flow)
     partitions = _partitions(opened, request, stored)
-    found = Found(
+    found = StoredFacts(
         stored=stored,
         ends=probe_ends(opened.source, partitions),
         times=_times(opened.source, request, partitions),

@@ -41,8 +41,8 @@ def refuse_running_workers(client: ClusterClient, flow: FlowSettings, storage: S
     groups = describe_groups(client, _connect_groups(client, storage))
     for group in groups.values():
         _refuse_tasks(client, flow, storage.connector, group)
-    told = ", ".join(sorted(groups)) or "none"
-    return f"no worker of a Connect group on {client.alias} has a task of {storage.connector} (groups: {told})"
+    text = ", ".join(sorted(groups)) or "none"
+    return f"no worker of a Connect group on {client.alias} has a task of {storage.connector} (groups: {text})"
 
 
 def _connect_groups(client: ClusterClient, storage: StoragePlace) -> list[str]:

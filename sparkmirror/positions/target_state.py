@@ -62,7 +62,7 @@ class TargetPlan:
     topics: tuple[str, ...]
     checkpoints_topic: str | None
     syncs_topic: str | None
-    anew: tuple[TopicPartition, ...]
+    restarted: tuple[TopicPartition, ...]
     commits: tuple[GroupCommit, ...]
     kept: tuple[str, ...]
     namesakes: tuple[str, ...]
@@ -136,7 +136,7 @@ def plan_target(
         topics=deleted,
         checkpoints_topic=checkpoints if checkpoints in present else None,
         syncs_topic=syncs_topic if has_syncs and is_whole else None,
-        anew=() if is_whole or not has_syncs else tuple(_synced(syncs, syncs_topic, topics)),
+        restarted=() if is_whole or not has_syncs else tuple(_synced(syncs, syncs_topic, topics)),
         commits=tuple(lost),
         kept=tuple(remote for remote in copies if remote not in deleted),
         namesakes=tuple(remote for remote in deleted if remotes[remote] == remote),
@@ -148,7 +148,7 @@ def save_target(
 ) -> tuple[tuple[SavedRecord, ...], tuple[SavedRecord, ...], tuple[SavedCommit, ...]]:
     """The newest syncs and checkpoints, and the commits, that a plan takes away."""
     syncs, syncs_topic = _syncs_place(flow, clients)
-    saved_syncs = _newest(syncs, syncs_topic) if plan.syncs_topic is not None or plan.anew else ()
+    saved_syncs = _newest(syncs, syncs_topic) if plan.syncs_topic is not None or plan.restarted else ()
     saved_checkpoints = _newest(clients[1], plan.checkpoints_topic) if plan.checkpoints_topic is not None else ()
     commits = tuple(SavedCommit(c.group, c.partition, c.offset, c.metadata) for c in plan.commits)
     return saved_syncs, saved_checkpoints, commits
@@ -167,9 +167,9 @@ def take_away(flow: FlowSettings, clients: tuple[ClusterClient, ClusterClient], 
     delete_topics(target, on_target)
     if plan.syncs_topic is not None:
         delete_topics(syncs, [plan.syncs_topic])
-    if plan.anew:
+    if plan.restarted:
         # Before every record: readers forget older syncs when one goes back, and send every group to the copy's beginning.
-        entries = [encode_offset_sync(OffsetSync(partition, -1, -1)) for partition in plan.anew]
+        entries = [encode_offset_sync(OffsetSync(partition, -1, -1)) for partition in plan.restarted]
         append_records(syncs, TopicPartition(syncs_topic, 0), entries, int(time.time() * 1000))
 
 

@@ -136,8 +136,8 @@ def _unknown(group: str, place: TopicPartition, offset: int) -> TranslatedPositi
 def _note_nothing(notes: Notes, request: TranslateRequest) -> None:
     if notes.is_complete:
         named = ", ".join(request.groups)
-        told = f"cluster {request.origin}: no positions of {named or 'these partitions'}"
-        notes.add(Note("refused", request.origin, told, f"Describe on group {named}" if named else ""))
+        text = f"cluster {request.origin}: no positions of {named or 'these partitions'}"
+        notes.add(Note("refused", request.origin, text, f"Describe on group {named}" if named else ""))
 
 
 def _route(settings: Settings, name: FlowName, request: TranslateRequest, *, is_back: bool) -> _Route | None:
@@ -211,8 +211,8 @@ class _Route:
         if found is None:
             return replace(known, reason=NO_NOTES)
         is_exact = found.basis is not Basis.MM2_SYNCS
-        told = replace(known, destination_offset=max(found.downstream, there.first), missing=found.missing)
-        return replace(told, sureness="ledger" if is_exact else "rough", reason=WORDS.get(found.basis, ""))
+        text = replace(known, destination_offset=max(found.downstream, there.first), missing=found.missing)
+        return replace(text, sureness="ledger" if is_exact else "rough", reason=WORDS.get(found.basis, ""))
 
     # --- what the records say --------------------------------------------------------------------------------------
 

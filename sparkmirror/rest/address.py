@@ -11,14 +11,14 @@ from pathlib import Path
 from sparkmirror.config.secrets import Secret
 from sparkmirror.errors import ConfigError
 
-__all__ = ["Address", "address_of"]
+__all__ = ["ListenAddress", "address_of"]
 
 LOOPBACK = "127.0.0.1"
 TOKEN_SIGNS_MIN, TOKEN_SIGNS_MAX = 16, 512  # shorter can be guessed at the rate that is answered, longer is another file
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ListenAddress:
     """A place to listen at, and what it asks of a caller."""
 
     host: str
@@ -30,7 +30,7 @@ class Address:
 
 def address_of(
     text: str, *, token_file: str | None = None, certificate: str | None = None, is_open: bool = False
-) -> Address:
+) -> ListenAddress:
     """`[HOST:]PORT` with its files read; raises unless HOST is loopback, or a token and TLS guard it, or `is_open`."""
     host, port = _split(text)
     token = _token(Path(token_file)) if token_file is not None else None
@@ -43,7 +43,7 @@ def address_of(
             f"--listen {text}: others than this machine reach it: expected a token and TLS, found no {missing}",
             hint=f"give {missing}, listen at {LOOPBACK}:{port}, or add --listen-open to let everybody read",
         )
-    return Address(host, port, token, tls, is_open)
+    return ListenAddress(host, port, token, tls, is_open)
 
 
 def _split(text: str) -> tuple[str, int]:

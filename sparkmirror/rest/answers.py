@@ -9,7 +9,7 @@ from functools import partial
 from urllib.parse import unquote
 
 from sparkmirror.metrics import MirrorMetrics, exposition
-from sparkmirror.rest.messages import Answer, json_answer, refusal
+from sparkmirror.rest.messages import HttpAnswer, json_answer, refusal
 from sparkmirror.status import FlowStatus, PartitionStatus, counted_states, flow_state, troubles
 
 __all__ = ["LIVE", "FlowAnswers"]
@@ -36,7 +36,7 @@ class FlowAnswers:
         self._metering = threading.Lock()
         self._flows: Sequence[FlowStatus] = ()
         self._looked = clock()
-        self._kept: dict[str, tuple[float, Answer]] = {}
+        self._kept: dict[str, tuple[float, HttpAnswer]] = {}
 
     def show(self, flows: Sequence[FlowStatus]) -> None:
         """One look at the flows, which nobody changes any more."""
@@ -45,7 +45,7 @@ class FlowAnswers:
             self._metrics.take(flows, now)
         self._flows, self._looked = flows, now
 
-    def of(self, path: str) -> Answer:
+    def of(self, path: str) -> HttpAnswer:
         """The answer to a GET of `path`."""
         if path == LIVE:
             return json_answer(200, {"status": "up"})
@@ -61,7 +61,7 @@ class FlowAnswers:
             return self._one(unquote(path.removeprefix(f"{FLOWS}/")))
         return refusal(404, f"expected one of {', '.join(PATHS)}, found another path")
 
-    def _keep(self, key: str, make: Callable[[], Answer]) -> Answer:
+    def _keep(self, key: str, make: Callable[[], HttpAnswer]) -> HttpAnswer:
         """An answer that takes long with thousands of partitions; there are as many as flows and two more."""
         began = self._clock()
         due, answer = self._kept.get(key, (began, None))
@@ -71,25 +71,25 @@ class FlowAnswers:
             self._kept[key] = (now + max(KEPT_S, KEPT_TIMES * (now - began)), answer)
         return answer
 
-    def _ready(self) -> Answer:
+    def _ready(self) -> HttpAnswer:
         """Whether every flow does what it is there for; a standby's task is to wait."""
         silent_s = self._clock() - self._looked
-        flows = [_standing(flow) for flow in self._flows]
+        flows = [_health(flow) for flow in self._flows]
         is_ready = bool(flows) and all(flow["state"] in _READY_STATES for flow in flows)
         status = "ready" if is_ready else "not ready" if flows else "starting"
         if silent_s > LOOK_S_MAX:
             is_ready, status = False, f"hanging: nobody has looked at the flows for {silent_s:.0f} s"
         return json_answer(200 if is_ready else 503, {"status": status, "flows": flows})
 
-    def _figures(self) -> Answer:
+    def _figures(self) -> HttpAnswer:
         with self._metering:  # which the main loop waits for
             metrics = list(self._metrics.metrics(self._clock()))
-        return Answer(200, exposition(metrics).encode(), PROMETHEUS)
+        return HttpAnswer(200, exposition(metrics).encode(), PROMETHEUS)
 
-    def _outlines(self) -> Answer:
+    def _outlines(self) -> HttpAnswer:
         return json_answer(200, {"schema": SCHEMA, "flows": [_outline(flow) for flow in self._flows]})
 
-    def _one(self, name: str) -> Answer:
+    def _one(self, name: str) -> HttpAnswer:
         for flow in self._flows:
             if str(flow.name) == name:
                 return self._keep(f"{FLOWS}/{name}", partial(_whole, flow))
@@ -97,13 +97,13 @@ class FlowAnswers:
         return refusal(404, f"expected a flow of this process ({known}), found another name")
 
 
-def _standing(flow: FlowStatus) -> dict[str, object]:
+def _health(flow: FlowStatus) -> dict[str, object]:
     return {"flow": str(flow.name), "state": flow_state(flow), "reason": flow.reason}
 
 
 def _outline(flow: FlowStatus) -> dict[str, object]:
     found = troubles(flow)
-    return _standing(flow) | {
+    return _health(flow) | {
         "records": flow.records,
         "bytes": flow.record_bytes,
         "lag": flow.lag,
@@ -116,7 +116,7 @@ def _outline(flow: FlowStatus) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _whole(flow: FlowStatus) -> Answer:
+def _whole(flow: FlowStatus) -> HttpAnswer:
     stopped = [{"topic": topic, "reason": reason} for topic, reason in sorted(flow.stopped_topics.items())]
     partitions = [_partition(flow, status) for _, status in sorted(flow.partitions.items())]
     notes = {"notes": [*flow.notes], "notes_left_out": flow.notes.left_out}

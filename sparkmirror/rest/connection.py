@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 
 from sparkmirror.config.secrets import Secret
 from sparkmirror.rest.answers import LIVE
-from sparkmirror.rest.messages import HEAD_BYTES_MAX, Answer, RefusedRequest, Request, read_head, refusal, written
+from sparkmirror.rest.messages import HEAD_BYTES_MAX, HttpAnswer, RefusedRequest, Request, read_head, refusal, written
 from sparkmirror.rest.rates import Rates
 
-__all__ = ["Connection", "House"]
+__all__ = ["House", "HttpConnection"]
 
 CONNECTIONS_MAX = 64
 CONNECTIONS_OF_ONE_MAX = 32
@@ -39,33 +39,33 @@ _END = b"\r\n\r\n"
 class House:
     """What all connections share. `names` are those that a Host header may have, None if any will do."""
 
-    answer: Callable[[str], Answer]
+    answer: Callable[[str], HttpAnswer]
     token: Secret | None = None
     tls: ssl.SSLContext | None = None
     names: frozenset[str] | None = None
     rates: Rates = field(default_factory=Rates)
     total: Rates = field(default_factory=lambda: Rates(per_s=100.0, burst=200.0))
-    guests: dict[Connection, None] = field(default_factory=dict)  # who was silent longest first
+    clients: dict[HttpConnection, None] = field(default_factory=dict)  # who was silent longest first
     trouble: str = ""  # the last answer that could not be made, "" if there was none
 
     def make_room(self, caller: str) -> None:
         """Hangs up on the longest silent one of whoever has most connections, if there is no room for one more."""
-        count = Counter(guest.caller for guest in self.guests)
+        count = Counter(client.caller for client in self.clients)
         busiest = caller if count[caller] >= CONNECTIONS_OF_ONE_MAX else ""
-        if len(self.guests) >= CONNECTIONS_MAX:
+        if len(self.clients) >= CONNECTIONS_MAX:
             busiest = count.most_common(1)[0][0]
-        for guest in list(self.guests):
-            if guest.caller == busiest:
-                guest.hang_up()
+        for client in list(self.clients):
+            if client.caller == busiest:
+                client.hang_up()
                 return
 
     @property
     def unsent_bytes(self) -> int:
         """Of answers that nobody has taken yet."""
-        return sum(guest.unsent_bytes for guest in self.guests)
+        return sum(client.unsent_bytes for client in self.clients)
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """Answers one request after the other."""
 
     def __init__(self, house: House) -> None:
@@ -92,7 +92,7 @@ class Connection(asyncio.Protocol):
         self._plain = self._transport = transport
         self.caller = _place(str((transport.get_extra_info("peername") or ("",))[0]))
         self._house.make_room(self.caller)
-        self._house.guests[self] = None
+        self._house.clients[self] = None
         if self._house.tls is None:
             self._wait(HEAD_S, self._too_slow)
         else:  # not by the server: that would count him only when he has shaken hands
@@ -116,7 +116,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forgets the caller."""
-        self._house.guests.pop(self, None)
+        self._house.clients.pop(self, None)
         if self._timer is not None:
             self._timer.cancel()
 
@@ -124,8 +124,8 @@ class Connection(asyncio.Protocol):
         """Some bytes of one or more requests."""
         if self._is_deaf:
             return
-        if self in self._house.guests:  # now the last to have spoken
-            self._house.guests[self] = self._house.guests.pop(self)
+        if self in self._house.clients:  # now the last to have spoken
+            self._house.clients[self] = self._house.clients.pop(self)
         if not self._pending and self._is_secured:
             self._wait(HEAD_S, self._too_slow)
         self._pending += data
@@ -200,25 +200,25 @@ class Connection(asyncio.Protocol):
         is_allowed = self._house.rates.allows(f"{self.caller} {kind}", now)
         return is_allowed and self._house.total.allows(f"{EVERYBODY} {kind}", now)
 
-    def _made(self, path: str) -> Answer:
+    def _made(self, path: str) -> HttpAnswer:
         if path != LIVE and self._house.unsent_bytes > UNSENT_BYTES_MAX:
-            told = f"expected at most {UNSENT_BYTES_MAX} bytes of answers that nobody takes, found more"
-            return refusal(503, told, ("Retry-After", "5"))
+            text = f"expected at most {UNSENT_BYTES_MAX} bytes of answers that nobody takes, found more"
+            return refusal(503, text, ("Retry-After", "5"))
         try:
             return self._house.answer(path)
         except Exception as error:  # noqa: BLE001  border to HTTP: the caller gets no traceback, the run's log tells it
             self._house.trouble = f"an HTTP request could not be answered: {type(error).__name__}: {error}"
             return refusal(500, "this could not be answered; the mirror's log says why")
 
-    def _refused(self, request: Request, *, is_known: bool) -> Answer | None:
+    def _refused(self, request: Request, *, is_known: bool) -> HttpAnswer | None:
         """Why this caller gets no answer to this; None if it does."""
         if request.method not in ("GET", "HEAD"):
             return refusal(405, "expected GET or HEAD, found another method", ("Allow", "GET, HEAD"))
         if request.path == LIVE:
             return None
         if not is_known:
-            told = "expected the token of --listen-token, found none or another"
-            return refusal(401, told, ("WWW-Authenticate", "Bearer"))
+            text = "expected the token of --listen-token, found none or another"
+            return refusal(401, text, ("WWW-Authenticate", "Bearer"))
         # A page in a browser can make its own name point here; it can neither know a token nor call us by an address.
         if self._house.names is not None and not _is_own_name(request.headers.get("host", ""), self._house.names):
             return refusal(403, "expected an address or this machine's name as Host, found another name")
@@ -260,7 +260,7 @@ class Connection(asyncio.Protocol):
         if not self._transport.is_closing():
             self._transport.close()
 
-    def _end(self, answer: Answer) -> None:
+    def _end(self, answer: HttpAnswer) -> None:
         """Refuses what is not read to its end, and closes when the caller has seen it."""
         if self._transport.is_closing():
             return

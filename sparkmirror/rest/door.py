@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Self
 
 from sparkmirror.errors import ConfigError
-from sparkmirror.rest.address import Address
+from sparkmirror.rest.address import ListenAddress
 from sparkmirror.rest.answers import FlowAnswers
-from sparkmirror.rest.connection import Connection, House
+from sparkmirror.rest.connection import House, HttpConnection
 from sparkmirror.status import FlowStatus
 
 __all__ = ["HttpDoor"]
@@ -26,7 +26,7 @@ CLEARING_TURNS = 4  # accepted, made, hung up, closed: a turn of the loop each
 class HttpDoor:
     """Listens from the beginning, so that a port that is taken ends the run before it began; answers while entered."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: ListenAddress) -> None:
         self._answers = FlowAnswers()
         self._house = House(self._answers.of, address.token, address.tls, _names(address))
         self._socket = _bound(address)
@@ -43,7 +43,7 @@ class HttpDoor:
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(self._note)
-        starting = self._loop.create_server(lambda: Connection(self._house), sock=self._socket, backlog=WAITING_MAX)
+        starting = self._loop.create_server(lambda: HttpConnection(self._house), sock=self._socket, backlog=WAITING_MAX)
         self._server = self._loop.run_until_complete(starting)
         self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
         self._thread.start()
@@ -72,8 +72,8 @@ class HttpDoor:
         """Hangs up on everybody, also on who is just coming in, and lets the transports give their sockets back."""
         own = asyncio.current_task()
         for _ in range(CLEARING_TURNS):
-            for guest in list(self._house.guests):
-                guest.hang_up()
+            for client in list(self._house.clients):
+                client.hang_up()
             await asyncio.gather(*(task for task in asyncio.all_tasks() if task is not own), return_exceptions=True)
             await asyncio.sleep(0)
 
@@ -85,14 +85,14 @@ class HttpDoor:
             self._house.trouble = f"the HTTP server: {context.get('message')}: {error}"
 
 
-def _names(address: Address) -> frozenset[str] | None:
+def _names(address: ListenAddress) -> frozenset[str] | None:
     """What a request may call this machine; anything where a token is asked for, or everybody may read."""
     if address.token is not None or address.is_open:
         return None
     return frozenset(name.lower() for name in ("localhost", socket.gethostname(), socket.getfqdn(), address.host))
 
 
-def _bound(address: Address) -> socket.socket:
+def _bound(address: ListenAddress) -> socket.socket:
     where = f"--listen {address.host}:{address.port}"
     try:
         family, _, _, _, place = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]

@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 import orjson
 
-__all__ = ["HEAD_BYTES_MAX", "Answer", "RefusedRequest", "Request", "json_answer", "read_head", "refusal", "written"]
+__all__ = ["HEAD_BYTES_MAX", "HttpAnswer", "RefusedRequest", "Request", "json_answer", "read_head", "refusal", "written"]
 
 HEAD_BYTES_MAX = 16 * 1024  # a scraper's has a few hundred
 HEADERS_MAX = 64
@@ -45,7 +45,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """What is sent back."""
 
     status: int
@@ -87,21 +87,21 @@ def _headers(lines: list[bytes]) -> dict[str, str]:
     return headers
 
 
-def json_answer(status: int, content: object, *headers: tuple[str, str]) -> Answer:
+def json_answer(status: int, content: object, *headers: tuple[str, str]) -> HttpAnswer:
     """An answer for programs that a person can read, too."""
     try:
         body = orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # half a surrogate pair, in a name that came as bytes; the library writes it as an escape
         body = json.dumps(content, indent=2).encode() + b"\n"
-    return Answer(status, body, headers=headers)
+    return HttpAnswer(status, body, headers=headers)
 
 
-def refusal(status: int, message: str, *headers: tuple[str, str]) -> Answer:
+def refusal(status: int, message: str, *headers: tuple[str, str]) -> HttpAnswer:
     """An error in the form that Kafka Connect's REST has."""
     return json_answer(status, {"error_code": status, "message": message}, *headers)
 
 
-def written(answer: Answer, *, is_last: bool, with_body: bool = True) -> bytes:
+def written(answer: HttpAnswer, *, is_last: bool, with_body: bool = True) -> bytes:
     """The bytes of an answer."""
     lines = [
         f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}",

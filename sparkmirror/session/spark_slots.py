@@ -67,11 +67,11 @@ class SparkSlots:
     """Starts Spark in the background and runs slots on it."""
 
     def __init__(
-        self, *, master: str, conf: Mapping[str, str], slots: int, lanes: int = 0, jvm_option: str | None = None
+        self, *, master: str, conf: Mapping[str, str], slots: int, queries: int = 0, jvm_option: str | None = None
     ) -> None:
         self._master = master
-        self._lanes = lanes
-        self._jvm_option = archive_option(has_queries=lanes > 0) if jvm_option is None else jvm_option
+        self._queries = queries
+        self._jvm_option = archive_option(has_queries=queries > 0) if jvm_option is None else jvm_option
         self._conf = dict(conf)
         self._slots = slots
         self._context: SparkContext | None = None
@@ -97,10 +97,10 @@ class SparkSlots:
         if master in ("local", "local[*]"):
             # Slots wait on the network more than they compute: as many threads as slots, and one for short jobs.
             cores = os.cpu_count() or 1
-            master = f"local[{max(self._slots + 1, cores) + self._lanes * cores}]"
+            master = f"local[{max(self._slots + 1, cores) + self._queries * cores}]"
         if master.startswith("local"):
             settings |= LOCAL_SETTINGS
-            if self._lanes:
+            if self._queries:
                 settings |= LANE_SETTINGS
             scratch = tempfile.gettempdir()
             settings[JVM_OPTIONS] += f' {self._jvm_option} "-Djava.io.tmpdir={scratch}"'  # Java itself ignores TMPDIR

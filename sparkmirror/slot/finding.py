@@ -99,10 +99,10 @@ class FindingOut:
 
 def read_ends(side: ClusterSide, partition: TopicPartition) -> Procedure:
     """`Ends` of a partition, all from one leader on one connection."""
-    lane = yield from side.lane(partition, "control")
+    pipelined = yield from side.pipelined(partition, "control")
     found = []
     for timestamp, replica in ((LATEST, DEBUG_REPLICA), (LATEST, CLIENT_REPLICA), (EARLIEST, CLIENT_REPLICA)):
-        answer = yield Ask(lane, list_offsets_request(lane.connection, {partition: timestamp}, replica=replica))
+        answer = yield Ask(pipelined, list_offsets_request(pipelined.connection, {partition: timestamp}, replica=replica))
         listed = read_offsets(answer)[partition]
         _check(side, listed.error, f"offsets of {partition}", f"Describe on topic {partition.topic}")
         found.append(listed)
@@ -111,11 +111,11 @@ def read_ends(side: ClusterSide, partition: TopicPartition) -> Procedure:
 
 
 def _fetch(side: ClusterSide, partition: TopicPartition, offset: int, isolation: int) -> Procedure:
-    lane = yield from side.lane(partition, "control")
+    pipelined = yield from side.pipelined(partition, "control")
     body = encode_fetch(
         {partition.topic: [FetchFrom(partition.partition, offset)]}, FetchLimits(0, 0, READ_BYTES, READ_BYTES, isolation)
     )
-    frame, at = yield Exchange(lane, FETCH_API, FETCH_BY_NAME, [body])
+    frame, at = yield Exchange(pipelined, FETCH_API, FETCH_BY_NAME, [body])
     try:
         part: FetchedPartition = parse_fetch(frame, at, by_id=False).partitions[0]
     except (ValueError, IndexError, struct.error) as error:

@@ -20,7 +20,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from sparkmirror.clusters import Buffer, Connection, Lane
+from sparkmirror.clusters import Buffer, Connection, PipelinedConnection
 from sparkmirror.errors import SparkmirrorError
 
 __all__ = ["Ask", "Dial", "Exchange", "Loop", "Procedure", "Sleep"]
@@ -39,7 +39,7 @@ class Sleep:
 class Ask:
     """A control request on a lane."""
 
-    lane: Lane
+    pipelined: PipelinedConnection
     request: Any
 
 
@@ -47,7 +47,7 @@ class Ask:
 class Exchange:
     """A raw request on a lane."""
 
-    lane: Lane
+    pipelined: PipelinedConnection
     api: int
     version: int
     parts: Sequence[Buffer]
@@ -70,7 +70,7 @@ class Loop:
     def __init__(self) -> None:
         self.now = time.monotonic()
         self._selector = selectors.DefaultSelector()
-        self._watched: dict[Lane, int] = {}
+        self._watched: dict[PipelinedConnection, int] = {}
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._soon: deque[Callable[[], None]] = deque()
@@ -100,24 +100,24 @@ class Loop:
         match wait:
             case Sleep(seconds):
                 self.later(seconds, lambda: self._step(procedure, None, None))
-            case Ask(lane, request):
-                lane.ask(request, lambda answer: self._resume(procedure, lane, answer), self.now)
-                self.sent(lane)
-            case Exchange(lane, api, version, parts):
-                lane.send(
+            case Ask(pipelined, request):
+                pipelined.ask(request, lambda answer: self._resume(procedure, pipelined, answer), self.now)
+                self.sent(pipelined)
+            case Exchange(pipelined, api, version, parts):
+                pipelined.send(
                     api,
                     version,
                     parts,
-                    lambda frame, at: self._resume(procedure, lane, None if frame is None else (frame, at)),
+                    lambda frame, at: self._resume(procedure, pipelined, None if frame is None else (frame, at)),
                     self.now,
                 )
-                self.sent(lane)
+                self.sent(pipelined)
             case Dial(open=open_connection):
                 self._dialing.append((self._dialer.submit(open_connection), procedure))
 
-    def _resume(self, procedure: Procedure, lane: Lane, answer: Any | None) -> None:
+    def _resume(self, procedure: Procedure, pipelined: PipelinedConnection, answer: Any | None) -> None:
         if answer is None:
-            lost = lane.lost()
+            lost = pipelined.lost()
             self.soon(lambda: self._step(procedure, None, lost))
         else:
             self._step(procedure, answer, None)
@@ -130,9 +130,9 @@ class Loop:
                 continue
             error = future.exception()
             if error is None:
-                lane = Lane(future.result(), self.now)
-                self._watch(lane)
-                self._step(procedure, lane, None)
+                pipelined = PipelinedConnection(future.result(), self.now)
+                self._watch(pipelined)
+                self._step(procedure, pipelined, None)
             elif isinstance(error, SparkmirrorError):
                 self._step(procedure, None, error)
             else:
@@ -140,63 +140,63 @@ class Loop:
 
     # --- lanes -------------------------------------------------------------------------------------------------
 
-    def _watch(self, lane: Lane) -> None:
-        self._selector.register(lane, selectors.EVENT_READ, lane)
-        self._watched[lane] = selectors.EVENT_READ
+    def _watch(self, pipelined: PipelinedConnection) -> None:
+        self._selector.register(pipelined, selectors.EVENT_READ, pipelined)
+        self._watched[pipelined] = selectors.EVENT_READ
 
-    def _rewatch(self, lane: Lane) -> None:
+    def _rewatch(self, pipelined: PipelinedConnection) -> None:
         """Wants to write only while bytes wait: a level-triggered selector would spin otherwise."""
-        current = self._watched.get(lane)
+        current = self._watched.get(pipelined)
         if current is None:
             return
-        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if lane.wants_write else 0)
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if pipelined.wants_write else 0)
         if wanted != current:
-            self._selector.modify(lane, wanted, lane)
-            self._watched[lane] = wanted
+            self._selector.modify(pipelined, wanted, pipelined)
+            self._watched[pipelined] = wanted
 
-    def sent(self, lane: Lane) -> None:
+    def sent(self, pipelined: PipelinedConnection) -> None:
         """To be called after `lane.send`: pushes what the socket takes now, and watches for the rest."""
-        if not self._watched.get(lane, 0) & selectors.EVENT_WRITE:
-            lane.flush()  # a lane that waits to write would only refuse again
-            self._rewatch(lane)
-        if lane.broken is not None:
-            self.soon(lambda: self.drop(lane))
+        if not self._watched.get(pipelined, 0) & selectors.EVENT_WRITE:
+            pipelined.flush()  # a lane that waits to write would only refuse again
+            self._rewatch(pipelined)
+        if pipelined.broken is not None:
+            self.soon(lambda: self.drop(pipelined))
 
-    def drop(self, lane: Lane) -> None:
+    def drop(self, pipelined: PipelinedConnection) -> None:
         """Closes a lane; whoever waits on it learns that the outcome is unknown."""
-        if self._watched.pop(lane, None) is None:
+        if self._watched.pop(pipelined, None) is None:
             return
-        self._selector.unregister(lane)
-        if lane.broken is None:
-            lane.broken = "closed by us"
-        lane.close()
+        self._selector.unregister(pipelined)
+        if pipelined.broken is None:
+            pipelined.broken = "closed by us"
+        pipelined.close()
 
-    def is_open(self, lane: Lane) -> bool:
+    def is_open(self, pipelined: PipelinedConnection) -> bool:
         """Whether a lane may still be used for something new; one whose login is about to end may not."""
-        return lane in self._watched and lane.broken is None and self.now < lane.connection.renew_at
+        return pipelined in self._watched and pipelined.broken is None and self.now < pipelined.connection.renew_at
 
     def _check_silence(self) -> None:
-        for lane in list(self._watched):
-            if not lane.in_flight and self.now >= lane.connection.renew_at:
-                lane.broken = "the login is about to end"
-                self.drop(lane)
-            elif lane.in_flight and self.now - lane.heard_at > lane.silence_s:
-                lane.broken = f"no answer for {lane.silence_s:g} s"
-                self.drop(lane)
+        for pipelined in list(self._watched):
+            if not pipelined.in_flight and self.now >= pipelined.connection.renew_at:
+                pipelined.broken = "the login is about to end"
+                self.drop(pipelined)
+            elif pipelined.in_flight and self.now - pipelined.heard_at > pipelined.silence_s:
+                pipelined.broken = f"no answer for {pipelined.silence_s:g} s"
+                self.drop(pipelined)
 
     # --- turning -----------------------------------------------------------------------------------------------
 
     def turn(self, wait_s: float) -> None:
         """One round: what is due, what has arrived, what can be sent."""
-        for lane, mask in self._wait(wait_s):
+        for pipelined, mask in self._wait(wait_s):
             if mask & selectors.EVENT_READ:
-                lane.read(self.now)
+                pipelined.read(self.now)
             if mask & selectors.EVENT_WRITE:
-                lane.flush()
-            if lane.broken is not None:
-                self.drop(lane)
+                pipelined.flush()
+            if pipelined.broken is not None:
+                self.drop(pipelined)
             else:
-                self._rewatch(lane)
+                self._rewatch(pipelined)
         if self._dialing:
             self._finish_dials()
         if self.now >= self._silence_check_at:
@@ -207,7 +207,7 @@ class Loop:
         for _ in range(len(self._soon)):
             self._soon.popleft()()
 
-    def _wait(self, wait_s: float) -> list[tuple[Lane, int]]:
+    def _wait(self, wait_s: float) -> list[tuple[PipelinedConnection, int]]:
         if self._soon:
             wait_s = 0.0
         elif self._timers:
@@ -220,8 +220,8 @@ class Loop:
 
     def close(self) -> None:
         """Closes every lane and joins the helper threads."""
-        for lane in list(self._watched):
-            self.drop(lane)
+        for pipelined in list(self._watched):
+            self.drop(pipelined)
         self._dialer.shutdown(wait=True, cancel_futures=True)
         for future, procedure in self._dialing:
             if future.done() and not future.cancelled() and future.exception() is None:

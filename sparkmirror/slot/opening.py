@@ -109,8 +109,8 @@ class Opening:
         )
         if answer.error_code:
             return None
-        lane = yield from slot.target.node_lane(answer.node_id, "control")
-        answer = yield Ask(lane, describe_flow_request(name))
+        pipelined = yield from slot.target.node_connection(answer.node_id, "control")
+        answer = yield Ask(pipelined, describe_flow_request(name))
         error, _, epoch = flow_producer(answer)
         if error == codes.TRANSACTIONAL_ID_NOT_FOUND:
             return slot.epoch  # forgotten for age: nobody took it since, and whoever does waits for our lease (F51)
@@ -127,7 +127,7 @@ class Opening:
                 return
         except ReplicationError as error:
             if slot.is_mine(order.attempt, order.partition):
-                slot.refused(order, slot.remedies.told(error, order.partition, order.position.upstream))
+                slot.refused(order, slot.remedies.with_hint(error, order.partition, order.position.upstream))
             return
         except BrokerRefused as error:
             if slot.is_mine(order.attempt, order.partition):
@@ -206,8 +206,8 @@ class Opening:
         source = self._slot.source
         while True:
             try:
-                lane = yield from source.lane(partition, "control")
-                answer = yield Ask(lane, leader_epoch_request(lane.connection, partition, leader_epoch))
+                pipelined = yield from source.pipelined(partition, "control")
+                answer = yield Ask(pipelined, leader_epoch_request(pipelined.connection, partition, leader_epoch))
                 part = answer.topics[0].partitions[0]
                 if not is_retriable(part.error_code):
                     return part
@@ -272,8 +272,8 @@ class Opening:
         target, doubt, finding = self._slot.target, relay.copy.doubt, self._settling.get(relay)
         if doubt is None:
             return "TARGET", f"cluster {target.alias} does not answer what was sent to {relay.target}"
-        told = doubt.message if doubt.error <= 0 else f"{name_of(doubt.error)}: {doubt.message}"
-        reason = f"cluster {target.alias}: append to {relay.target}: {told.rstrip(': ')}"
+        text = doubt.message if doubt.error <= 0 else f"{name_of(doubt.error)}: {doubt.message}"
+        reason = f"cluster {target.alias}: append to {relay.target}: {text.rstrip(': ')}"
         ends = finding.ends if finding is not None else None
         if ends is not None and ends.high_watermark < ends.log_end:
             return TOO_FEW_REPLICAS, (
@@ -286,7 +286,7 @@ class Opening:
         slot, copy, doubt = self._slot, relay.copy, relay.copy.doubt
         assert doubt is not None
         relay.drop_queue()
-        relay.lane = None
+        relay.pipelined = None
         try:
             if doubt.expect is Expect.FENCED:
                 slot.forfeit(relay, "FENCED", f"{name_of(doubt.error)}: {doubt.message}")
@@ -323,14 +323,14 @@ class Opening:
 
     def _take_refusal(self, relay: PartitionRelay, doubt: Doubt) -> None:
         """The target refuses these records, which stops the partition; or it refuses us, which may pass."""
-        told = refusal(doubt.error, self._slot.target.who, f"Write on topic {relay.target.topic}")
+        text = refusal(doubt.error, self._slot.target.who, f"Write on topic {relay.target.topic}")
         if is_right_missing(doubt.error) and relay.copy.order.until is None:
-            self._await_right(relay, f"cluster {self._slot.target.alias}: append to {relay.target}: {told}")
+            self._await_right(relay, f"cluster {self._slot.target.alias}: append to {relay.target}: {text}")
         else:
             kind = TargetRefusedTimestamp if doubt.error == INVALID_TIMESTAMP else TargetRefusedRecords
             relay.stop_reason = kind(
                 f"{relay.source} at upstream offset {relay.copy.next.upstream}: target {relay.target} refuses: "
-                f"{told}: {doubt.message}"
+                f"{text}: {doubt.message}"
             )
 
     def _await_right(self, relay: PartitionRelay, reason: str) -> None:
@@ -340,8 +340,8 @@ class Opening:
 
     def _stop(self, relay: PartitionRelay, error: ReplicationError) -> None:
         """The log is not what it should be: nothing is closed, the driver keeps the partition stopped."""
-        told = self._slot.remedies.told(error, relay.source, relay.copy.proven.upstream)
-        self._slot.forfeit(relay, told.code, str(told))
+        text = self._slot.remedies.with_hint(error, relay.source, relay.copy.proven.upstream)
+        self._slot.forfeit(relay, text.code, str(text))
 
     # --- fetch errors ------------------------------------------------------------------------------------------
 
@@ -351,8 +351,8 @@ class Opening:
         relay.fetch_after = slot.loop.now + FETCH_RETRY_S
         if not relay.trouble:
             relay.trouble_since = slot.loop.now
-        told = refusal(part.error, slot.source.who, f"Read on topic {relay.source.topic}") if part.error else "it diverged"
-        relay.trouble = f"source {slot.source.alias}: fetch of {relay.source}: {told}"
+        text = refusal(part.error, slot.source.who, f"Read on topic {relay.source.topic}") if part.error else "it diverged"
+        relay.trouble = f"source {slot.source.alias}: fetch of {relay.source}: {text}"
         if part.diverging or part.error == codes.OFFSET_OUT_OF_RANGE or part.error in UNKNOWN_TOPIC:
             if relay not in self._checking:
                 self._checking.add(relay)
@@ -384,7 +384,7 @@ class Opening:
                 raise self._truncated(partition, wanted, ends.log_end)
             relay.last_epoch = yield from self._check_epoch(partition, wanted, relay.last_epoch)
         except ReplicationError as error:
-            relay.stop_reason = slot.remedies.told(error, partition, relay.copy.proven.upstream)
+            relay.stop_reason = slot.remedies.with_hint(error, partition, relay.copy.proven.upstream)
         except BrokerRefused as error:
             relay.trouble = error.message
         finally:

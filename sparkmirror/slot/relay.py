@@ -24,7 +24,7 @@ from sparkmirror.clusters import (
     FetchedPartition,
     FetchFrom,
     FetchLimits,
-    Lane,
+    PipelinedConnection,
     encode_fetch,
     encode_produce,
     parse_fetch,
@@ -35,7 +35,7 @@ from sparkmirror.ledger import PartitionCopy, Phase, Sent
 from sparkmirror.model import TopicPartition
 from sparkmirror.slot.loop import Loop
 from sparkmirror.slot.side import ClusterSide
-from sparkmirror.wire import Packed, PackLimits, Parcel, first_batch_size, pack, read_batches, stamp
+from sparkmirror.wire import OutgoingBatch, Packed, PackLimits, first_batch_size, pack, read_batches, stamp
 
 __all__ = ["PartitionRelay", "Relay"]
 
@@ -64,14 +64,14 @@ class PartitionRelay:
     source_id: bytes
     target_id: bytes
     limits: Callable[[], PackLimits]
-    queue: deque[Parcel] = field(default_factory=deque)
+    queue: deque[OutgoingBatch] = field(default_factory=deque)
     queue_bytes: int = 0
     is_fetching: bool = False
     fetch_after: float = 0.0
     send_after: float = 0.0
     partition_bytes_max: int = 0
     stop_reason: ReplicationError | None = None
-    lane: Lane | None = None
+    pipelined: PipelinedConnection | None = None
     leader_epoch: int = -1
     last_epoch: int = -1  # of the batch that was fetched last: whether the source's log still holds it
     trouble: str = ""  # why the partition waits, for its state record
@@ -144,7 +144,7 @@ class Relay:
         self._fetch_limits = fetch_limits
         self._on_fetch_error = on_fetch_error
         self._by_source: dict[tuple[bytes | str, int], PartitionRelay] = {}
-        self._busy: set[Lane] = set()
+        self._busy: set[PipelinedConnection] = set()
 
     # --- who is served -----------------------------------------------------------------------------------------
 
@@ -182,21 +182,21 @@ class Relay:
                 relay.leader_epoch = leader.leader_epoch
                 wanted.setdefault(leader.node, []).append(relay)
         for node, relays in wanted.items():
-            lane = self._free_fetch_lane(node)
-            if lane is not None:
-                self._send_fetch(lane, relays)
+            pipelined = self._free_fetch_connection(node)
+            if pipelined is not None:
+                self._send_fetch(pipelined, relays)
 
-    def _free_fetch_lane(self, node: int) -> Lane | None:
+    def _free_fetch_connection(self, node: int) -> PipelinedConnection | None:
         for index in range(FETCH_LANES):
-            lane = self._source.open_lane(node, f"fetch {index}")
-            if lane is None:
+            pipelined = self._source.open_pipelined(node, f"fetch {index}")
+            if pipelined is None:
                 return None
-            if lane not in self._busy:
-                return lane
+            if pipelined not in self._busy:
+                return pipelined
         return None
 
-    def _send_fetch(self, lane: Lane, relays: list[PartitionRelay]) -> None:
-        by_id = lane.connection.supports(FETCH_API, FETCH_BY_ID) and all(r.source_id != NO_ID for r in relays)
+    def _send_fetch(self, pipelined: PipelinedConnection, relays: list[PartitionRelay]) -> None:
+        by_id = pipelined.connection.supports(FETCH_API, FETCH_BY_ID) and all(r.source_id != NO_ID for r in relays)
         topics: dict[bytes | str, list[FetchFrom]] = {}
         limits = self._fetch_limits
         for relay in relays:
@@ -210,20 +210,20 @@ class Relay:
                     limits.wait_ms, limits.bytes_min, limits.bytes_max, relay.partition_bytes_max, limits.isolation
                 )
         asked = {relay: relay.copy.read_from for relay in relays}
-        self._busy.add(lane)
-        lane.send(
+        self._busy.add(pipelined)
+        pipelined.send(
             FETCH_API,
             FETCH_BY_ID if by_id else FETCH_BY_NAME,
             [encode_fetch(topics, limits)],
-            lambda frame, at: self._fetched(lane, asked, by_id, frame, at),
+            lambda frame, at: self._fetched(pipelined, asked, by_id, frame, at),
             self._loop.now,
         )
-        self._loop.sent(lane)
+        self._loop.sent(pipelined)
 
     def _fetched(
-        self, lane: Lane, asked: dict[PartitionRelay, int], by_id: bool, frame: bytearray | None, at: int
+        self, pipelined: PipelinedConnection, asked: dict[PartitionRelay, int], by_id: bool, frame: bytearray | None, at: int
     ) -> None:
-        self._busy.discard(lane)
+        self._busy.discard(pipelined)
         for relay in asked:
             relay.is_fetching = False
         if frame is None:
@@ -232,7 +232,7 @@ class Relay:
         try:
             answer = parse_fetch(frame, at, by_id=by_id)
         except (ValueError, IndexError, struct.error) as error:
-            lane.broken = f"unreadable fetch answer: {error}"
+            pipelined.broken = f"unreadable fetch answer: {error}"
             return
         view = memoryview(frame)
         for part in answer.partitions:
@@ -286,10 +286,10 @@ class Relay:
         copy = relay.copy
         expected = relay.queue[-1].next_upstream if relay.queue else copy.next.upstream
         assert copy.read_from == expected, f"{relay.source}: read at {copy.read_from}, but {expected} comes next"
-        if packed.parcels:
-            packed.parcels[-1].next_upstream = packed.next_upstream
-            relay.queue.extend(packed.parcels)
-            relay.queue_bytes += sum(len(parcel.buffer) for parcel in packed.parcels)
+        if packed.outgoing_batches:
+            packed.outgoing_batches[-1].next_upstream = packed.next_upstream
+            relay.queue.extend(packed.outgoing_batches)
+            relay.queue_bytes += sum(len(outgoing.buffer) for outgoing in packed.outgoing_batches)
         elif relay.queue:
             relay.queue[-1].next_upstream = packed.next_upstream
         else:
@@ -303,27 +303,27 @@ class Relay:
     def send(self) -> None:
         """Sends whatever may be sent, one batch per partition per request, until nothing more may."""
         now = self._loop.now
-        lanes: dict[Lane, list[PartitionRelay]] = {}
+        pipelined_connections: dict[PipelinedConnection, list[PartitionRelay]] = {}
         for relay in self.relays.values():
             if relay.queue and now >= relay.send_after and relay.copy.may_send(now):
-                lane = self._produce_lane(relay)
-                if lane is not None:
-                    lanes.setdefault(lane, []).append(relay)
-        for lane, relays in lanes.items():
+                pipelined = self._produce_connection(relay)
+                if pipelined is not None:
+                    pipelined_connections.setdefault(pipelined, []).append(relay)
+        for pipelined, relays in pipelined_connections.items():
             while relays:
                 if failpoints.ARMED:
                     failpoints.point("relay.before_produce")
-                self._send_request(lane, relays)
+                self._send_request(pipelined, relays)
                 relays = [relay for relay in relays if relay.queue and relay.copy.may_send(now)]
-            self._loop.sent(lane)
+            self._loop.sent(pipelined)
             if failpoints.ARMED:
                 failpoints.point("relay.sent_no_ack")
 
-    def _produce_lane(self, relay: PartitionRelay) -> Lane | None:
+    def _produce_connection(self, relay: PartitionRelay) -> PipelinedConnection | None:
         """The lane the partition is bound to; a new one only when nothing of it is in flight."""
-        lane = relay.lane
-        if lane is not None and self._loop.is_open(lane):
-            return lane
+        pipelined = relay.pipelined
+        if pipelined is not None and self._loop.is_open(pipelined):
+            return pipelined
         if relay.copy.window:
             return None
         leader = self._target.leader(relay.target)
@@ -331,23 +331,29 @@ class Relay:
             self._target.refresh()
             return None
         index = (hash(relay.target.topic) + relay.target.partition) % PRODUCE_LANES if leader.replicas > 1 else 0
-        relay.lane = self._target.open_lane(leader.node, f"produce {index}")
-        return relay.lane
+        relay.pipelined = self._target.open_pipelined(leader.node, f"produce {index}")
+        return relay.pipelined
 
-    def _send_request(self, lane: Lane, relays: list[PartitionRelay]) -> None:
+    def _send_request(self, pipelined: PipelinedConnection, relays: list[PartitionRelay]) -> None:
         """One batch of each partition, as far as one request holds."""
         now = self._loop.now
-        by_id = lane.connection.supports(PRODUCE_API, PRODUCE_BY_ID)
+        by_id = pipelined.connection.supports(PRODUCE_API, PRODUCE_BY_ID)
         topics: dict[bytes | str, list[tuple[int, Buffer]]] = {}
         owed: dict[tuple[bytes | str, int], tuple[PartitionRelay, Sent]] = {}
         room = REQUEST_BYTES_MAX
         for relay in relays:
-            parcel = relay.queue.popleft()
-            buffer, copy, order = parcel.buffer, relay.copy, relay.copy.order
+            outgoing = relay.queue.popleft()
+            buffer, copy, order = outgoing.buffer, relay.copy, relay.copy.order
             size = len(buffer)
             relay.queue_bytes -= size
             sent = copy.send(
-                parcel.count, parcel.pieces, parcel.next_upstream, size, relay.leader_epoch, parcel.max_timestamp, now
+                outgoing.count,
+                outgoing.pieces,
+                outgoing.next_upstream,
+                size,
+                relay.leader_epoch,
+                outgoing.max_timestamp,
+                now,
             )
             stamp(buffer, order.producer_id, order.producer_epoch, sent.sequence)
             topic: bytes | str = relay.target_id if by_id else relay.target.topic
@@ -357,17 +363,17 @@ class Relay:
             room -= size
             if room <= 0:
                 break
-        lane.send(
+        pipelined.send(
             PRODUCE_API,
             PRODUCE_BY_ID if by_id else PRODUCE_BY_NAME,
             encode_produce(topics),
-            lambda frame, at: self._produced(lane, owed, by_id, frame, at),
+            lambda frame, at: self._produced(pipelined, owed, by_id, frame, at),
             now,
         )
 
     def _produced(
         self,
-        lane: Lane,
+        pipelined: PipelinedConnection,
         owed: dict[tuple[bytes | str, int], tuple[PartitionRelay, Sent]],
         by_id: bool,
         frame: bytearray | None,
@@ -375,14 +381,14 @@ class Relay:
     ) -> None:
         if frame is None:
             for relay, _ in owed.values():
-                self._lane_lost(relay, lane)
+                self._lane_lost(relay, pipelined)
             return
         try:
             verdicts = parse_produce(frame, at, by_id=by_id)
         except (ValueError, IndexError, struct.error) as error:
-            lane.broken = f"unreadable produce answer: {error}"
+            pipelined.broken = f"unreadable produce answer: {error}"
             for relay, _ in owed.values():
-                self._lane_lost(relay, lane)
+                self._lane_lost(relay, pipelined)
             return
         now = self._loop.now
         is_hungry = False
@@ -397,15 +403,15 @@ class Relay:
                 )
                 is_hungry = is_hungry or bool(relay.queue) or not relay.is_fetching
         for relay, _ in owed.values():
-            self._lane_lost(relay, lane)  # the broker did not say: unknown
+            self._lane_lost(relay, pipelined)  # the broker did not say: unknown
         if failpoints.ARMED:
             failpoints.point("relay.acked_no_receipt")
         if is_hungry:
             self.send()
             self.fetch()
 
-    def _lane_lost(self, relay: PartitionRelay, lane: Lane) -> None:
-        if relay.lane is lane:
-            relay.lane = None
-        relay.copy.lane_lost(lane.broken or "the connection was closed")
+    def _lane_lost(self, relay: PartitionRelay, pipelined: PipelinedConnection) -> None:
+        if relay.pipelined is pipelined:
+            relay.pipelined = None
+        relay.copy.connection_lost(pipelined.broken or "the connection was closed")
         self._target.refresh()

@@ -9,8 +9,8 @@ from sparkmirror.clusters import (
     Address,
     ClusterView,
     ConnectionPool,
-    Lane,
     Leader,
+    PipelinedConnection,
     metadata_request,
     metadata_version,
     principal_of,
@@ -43,7 +43,7 @@ class ClusterSide:
         self.trouble = ""  # why the cluster cannot be reached now; empty while it can
         self._loop = loop
         self._pool = ConnectionPool(settings, connect_timeout_s=CONNECT_TIMEOUT_S)  # dials; the lanes are the loop's
-        self._lanes: dict[tuple[Address, str], Lane] = {}
+        self._lanes: dict[tuple[Address, str], PipelinedConnection] = {}
         self._opening: set[tuple[Address, str]] = set()
         self._failures: dict[tuple[Address, str], tuple[int, float]] = {}
         self._distrusted: dict[Address, float] = {}  # brokers that hung, and until when another one is asked first
@@ -64,7 +64,7 @@ class ClusterSide:
         """A topic that nobody copies any more."""
         self._topics.discard(topic)
 
-    def refresh(self, lost: Lane | None = None, *purposes: str) -> None:
+    def refresh(self, lost: PipelinedConnection | None = None, *purposes: str) -> None:
         """Asks for metadata soon; calls in between are one.
 
         The broker of a lane that was `lost` is asked last for a while; its other lanes of these purposes are not waited for.
@@ -82,8 +82,8 @@ class ClusterSide:
         self._refreshed_at = self._loop.now
         self._is_refreshing = False  # a call from now on means: ask once more
         try:
-            lane = yield from self.any_lane("control")
-            answer = yield Ask(lane, metadata_request(sorted(self._topics), metadata_version(lane.connection)))
+            pipelined = yield from self.any_connection("control")
+            answer = yield Ask(pipelined, metadata_request(sorted(self._topics), metadata_version(pipelined.connection)))
             self.view = read_metadata(answer)
             self._pool.learn(self.view)
             self.trouble = ""
@@ -103,15 +103,15 @@ class ClusterSide:
 
     # --- lanes -------------------------------------------------------------------------------------------------
 
-    def open_lane(self, node: int, purpose: str) -> Lane | None:
+    def open_pipelined(self, node: int, purpose: str) -> PipelinedConnection | None:
         """The lane for a purpose, or None while it is being made or waits after a failure."""
         address = self.view.brokers.get(node) if self.view is not None else None
         if address is None:
             return None
         key = (address, purpose)
-        lane = self._lanes.get(key)
-        if lane is not None and self._loop.is_open(lane):
-            return lane
+        pipelined = self._lanes.get(key)
+        if pipelined is not None and self._loop.is_open(pipelined):
+            return pipelined
         if key not in self._opening and self._loop.now >= self._failures.get(key, (0, 0.0))[1]:
             self._opening.add(key)
             self._loop.spawn(self._open(key))
@@ -119,9 +119,9 @@ class ClusterSide:
 
     def _open(self, key: tuple[Address, str]) -> Procedure:
         try:
-            lane = yield Dial(lambda: self._pool.dial(key[0]))
-            lane.silence_s = SILENCE_S.get(key[1], lane.silence_s)
-            self._lanes[key] = lane
+            pipelined = yield Dial(lambda: self._pool.dial(key[0]))
+            pipelined.silence_s = SILENCE_S.get(key[1], pipelined.silence_s)
+            self._lanes[key] = pipelined
             self._failures.pop(key, None)
             self.trouble = ""
         except ClusterError as error:
@@ -136,11 +136,11 @@ class ClusterSide:
     def _distrust(self, address: Address, purposes: Iterable[str]) -> None:
         self._distrusted[address] = self._loop.now + DISTRUST_S
         for purpose in ("control", *purposes):
-            lane = self._lanes.get((address, purpose))
-            if lane is not None:
-                self._loop.drop(lane)
+            pipelined = self._lanes.get((address, purpose))
+            if pipelined is not None:
+                self._loop.drop(pipelined)
 
-    def lane(self, partition: TopicPartition, purpose: str) -> Procedure:
+    def pipelined(self, partition: TopicPartition, purpose: str) -> Procedure:
         """Waits for a lane to the partition's leader."""
         while True:
             leader = self.leader(partition)
@@ -148,22 +148,22 @@ class ClusterSide:
                 self.watch([partition.topic])
                 self.refresh()
             else:
-                lane = self.open_lane(leader.node, purpose)
-                if lane is not None:
-                    return lane
+                pipelined = self.open_pipelined(leader.node, purpose)
+                if pipelined is not None:
+                    return pipelined
             yield Sleep(POLL_S)
 
-    def node_lane(self, node: int, purpose: str) -> Procedure:
+    def node_connection(self, node: int, purpose: str) -> Procedure:
         """Waits for a lane to a broker."""
         while True:
-            lane = self.open_lane(node, purpose)
-            if lane is not None:
-                return lane
+            pipelined = self.open_pipelined(node, purpose)
+            if pipelined is not None:
+                return pipelined
             if self.view is None or node not in self.view.brokers:
                 self.refresh()
             yield Sleep(POLL_S)
 
-    def any_lane(self, purpose: str) -> Procedure:
+    def any_connection(self, purpose: str) -> Procedure:
         """A lane to any broker that answers; raises when none does."""
         failures = []
         now = self._loop.now
@@ -171,18 +171,18 @@ class ClusterSide:
             key = (address, purpose)
             while key in self._opening:
                 yield Sleep(POLL_S)
-            lane = self._lanes.get(key)
-            if lane is None or not self._loop.is_open(lane):
+            pipelined = self._lanes.get(key)
+            if pipelined is None or not self._loop.is_open(pipelined):
                 self._opening.add(key)
                 yield from self._open(key)
-                lane = self._lanes.get(key)
-            if lane is not None and self._loop.is_open(lane):
-                return lane
+                pipelined = self._lanes.get(key)
+            if pipelined is not None and self._loop.is_open(pipelined):
+                return pipelined
             failures.append(self.trouble)
         raise ClusterUnreachable(f"cluster {self.alias} is unreachable: " + "; ".join(failures))
 
     def ask_any(self, build: Any) -> Procedure:
         """Any broker's answer to the request that `build` makes for a connection."""
-        lane = yield from self.any_lane("control")
-        answer = yield Ask(lane, build(lane.connection))
+        pipelined = yield from self.any_connection("control")
+        answer = yield Ask(pipelined, build(pipelined.connection))
         return answer

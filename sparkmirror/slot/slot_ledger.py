@@ -13,7 +13,7 @@ from sparkmirror.clusters import (
     PRODUCE_BY_NAME,
     FetchFrom,
     FetchLimits,
-    Lane,
+    PipelinedConnection,
     encode_fetch,
     encode_produce,
     parse_fetch,
@@ -41,11 +41,11 @@ class SlotLedger:
         self._side = side
         self._partition = TopicPartition(topic, 0)
         self._offset = offset
-        self._tail: Lane | None = None
+        self._tail: PipelinedConnection | None = None
         self.malformed = 0
 
     def follow(self, take: Callable[[list[LedgerRecord]], None]) -> Procedure:
-        """Hands over every new record, for ever."""
+        """TransformProducers over every new record, for ever."""
         while True:
             try:
                 records = yield from self._poll()
@@ -58,14 +58,14 @@ class SlotLedger:
                 take(records)
 
     def _poll(self) -> Procedure:
-        lane = self._tail = yield from self._side.lane(self._partition, TAIL)
+        pipelined = self._tail = yield from self._side.pipelined(self._partition, TAIL)
         limits = FetchLimits(POLL_MS, 1, READ_BYTES, READ_BYTES, 0)
         body = encode_fetch({self._partition.topic: [FetchFrom(0, self._offset)]}, limits)
-        frame, at = yield Exchange(lane, FETCH_API, FETCH_BY_NAME, [body])
+        frame, at = yield Exchange(pipelined, FETCH_API, FETCH_BY_NAME, [body])
         try:
             part = parse_fetch(frame, at, by_id=False).partitions[0]
         except (ValueError, IndexError, struct.error):
-            lane.broken = "unreadable fetch answer"
+            pipelined.broken = "unreadable fetch answer"
             return []
         if part.error:
             self._side.refresh()
@@ -96,10 +96,10 @@ class SlotLedger:
         parts = encode_produce({self._partition.topic: [(0, build_batch(entries))]})
         while may_write():
             try:
-                lane = yield from self._side.lane(self._partition, APPEND)
+                pipelined = yield from self._side.pipelined(self._partition, APPEND)
                 if not may_write():
                     return False
-                frame, at = yield Exchange(lane, PRODUCE_API, PRODUCE_BY_NAME, parts)
+                frame, at = yield Exchange(pipelined, PRODUCE_API, PRODUCE_BY_NAME, parts)
                 if parse_produce(frame, at, by_id=False)[0].error == 0:
                     return True
             except (ClusterError, ValueError, IndexError, struct.error):

@@ -36,10 +36,10 @@ def run_slot(orders: Iterable[SlotOrder]) -> Iterator[str]:
         except SparkmirrorError as error:
             yield f"failed: {error}"
         except MemoryError:  # the slot is gone, and with it what it held; another one goes on after a while
-            yield f"failed: out of memory: {_memory_told()}"
+            yield f"failed: out of memory: {_memory_reported()}"
 
 
-def _memory_told() -> str:
+def _memory_reported() -> str:
     """The limit that was reached, what is in use, and what to change."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     bound = "no limit of its own" if limit == resource.RLIM_INFINITY else f"a limit of {limit >> 20} MiB (ulimit -v)"

@@ -15,40 +15,38 @@ from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.config import FlowSettings
 from sparkmirror.ledger import Gap
 from sparkmirror.model import Acl, ConfigEntry, TopicPartition
-from sparkmirror.offsets import TimedCheckpoint as Checkpointed
-from sparkmirror.offsets.proof import Proof as RecordProof
-from sparkmirror.state import Part, StoredRecord
-from sparkmirror.state import SyncPair as Synced
-from sparkmirror.state import Unknown as Missing
+from sparkmirror.offsets import TimedCheckpoint
+from sparkmirror.offsets.proof import Proof
+from sparkmirror.state import Part, StoredRecord, SyncPair, Unknown
 from sparkmirror.state.samples import Sample
 from sparkmirror.topology import ReplicationPolicy, TopicDecision
 
 __all__ = [
     "Certificate",
-    "Checkpointed",
     "ClusterFacts",
+    "ComparedPair",
     "Connector",
     "Copy",
     "Facts",
     "GroupFacts",
-    "Heartbeats",
+    "GroupProof",
+    "HeartbeatTimes",
     "InternalTopic",
     "LargeRecord",
     "Malformed",
-    "Missing",
     "OddKey",
-    "Open",
-    "Pair",
+    "OpenQuestion",
     "Part",
-    "Proof",
     "Reads",
     "Runner",
     "Sample",
     "Stop",
     "Subject",
-    "Synced",
+    "SyncPair",
     "Tail",
     "TaskState",
+    "TimedCheckpoint",
+    "Unknown",
     "failed_tasks",
     "refused_by",
 ]
@@ -87,7 +85,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class OpenQuestion:
     """A question that was not answered, why, and what it takes: a right, or a fact."""
 
     id: str
@@ -184,10 +182,10 @@ class Copy:
     position_ms: int | None = None
     stored: StoredRecord | None = None
     is_unstored: bool = False  # MirrorMaker 2 never stored a position of it, nor did anybody take one back
-    sync: Synced | None = None
-    first_sync: Synced | None = None  # the oldest one since either side began anew
-    holes: tuple[tuple[Synced, Synced], ...] = ()  # neighbouring syncs between which upstream offsets are missing
-    rewind: tuple[Synced, Synced] | None = None  # the last time that syncs went back upstream
+    sync: SyncPair | None = None
+    first_sync: SyncPair | None = None  # the oldest one since either side began anew
+    holes: tuple[tuple[SyncPair, SyncPair], ...] = ()  # neighbouring syncs between which upstream offsets are missing
+    rewind: tuple[SyncPair, SyncPair] | None = None  # the last time that syncs went back upstream
     next_downstream: int | None = None  # by the ledger
     source_topic_id: str = ""  # by the ledger
     target_topic_id: str = ""
@@ -306,7 +304,7 @@ class GroupFacts:
     target_state: str
     source: Mapping[TopicPartition, int]
     target: Mapping[TopicPartition, int]
-    checkpoints: Mapping[TopicPartition, Checkpointed]
+    checkpoints: Mapping[TopicPartition, TimedCheckpoint]
     translated: Mapping[TopicPartition, int | None]  # by source partition: where it would go on, None: nowhere
     is_source_known: bool = True  # whether its commits could be read
     is_target_known: bool = True
@@ -318,12 +316,12 @@ class GroupFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class GroupProof:
     """What the record proof found of one group's position on the target."""
 
     group: str
     partition: TopicPartition
-    found: RecordProof
+    found: Proof
     time_ms: int | None = None
 
 
@@ -369,7 +367,7 @@ class Malformed:
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeats:
+class HeartbeatTimes:
     """Newest times of heartbeats: on the source, and of their copy on the target; None where there is none."""
 
     source_topic: str
@@ -383,7 +381,7 @@ class Heartbeats:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ComparedPair:
     """Whether the record at an upstream offset is the one at a downstream offset: "same", "differs" or "unknown"."""
 
     upstream: int
@@ -417,7 +415,7 @@ class Tail:
 class Reads:
     """What reading records brought, by source partition."""
 
-    pairs: Mapping[TopicPartition, Pair] = field(default_factory=dict)
+    pairs: Mapping[TopicPartition, ComparedPair] = field(default_factory=dict)
     firsts: Mapping[TopicPartition, int] = field(default_factory=dict)  # upstream offset of the target's first record
     next_records: Mapping[TopicPartition, LargeRecord] = field(default_factory=dict)  # the next one to be copied
     large: Mapping[TopicPartition, LargeRecord] = field(default_factory=dict)
@@ -441,17 +439,17 @@ class Facts:
     target: ClusterFacts
     places: Mapping[str, str] = field(default_factory=dict)  # where a key is written
     back: FlowSettings | None = None  # the enabled flow in the other direction
-    missing: Mapping[str, Missing] = field(default_factory=dict)
+    missing: Mapping[str, Unknown] = field(default_factory=dict)
     decisions: tuple[TopicDecision, ...] = ()
     runner: Runner = Runner("", "unknown")
     copies: Mapping[TopicPartition, Copy] = field(default_factory=dict)
     connectors: Mapping[str, Connector] = field(default_factory=dict)
     groups: Mapping[str, GroupFacts] = field(default_factory=dict)
-    proofs: tuple[Proof, ...] = ()
+    proofs: tuple[GroupProof, ...] = ()
     internal_topics: tuple[InternalTopic, ...] = ()
     odd_keys: tuple[OddKey, ...] = ()
     malformed: tuple[Malformed, ...] = ()
-    heartbeats: Heartbeats | None = None
+    heartbeats: HeartbeatTimes | None = None
     reads: Reads = Reads()
     past: tuple[Sample, ...] = ()  # earlier looks, oldest first
     redelivery_max: int = 10_000

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.proof.proving import Asking
-from sparkmirror.offsets.proof.values import Ask, Side, Stretch
+from sparkmirror.offsets.proof.values import RecordAsk, RecordRange, Side
 from sparkmirror.state.record_reader import RecordReader
 
 __all__ = ["run_all"]
@@ -21,7 +21,7 @@ def run_all(
 ) -> list[T]:
     """What each of them comes to, in their order."""
     results: dict[int, T] = {}
-    waiting: dict[int, Ask] = {}
+    waiting: dict[int, RecordAsk] = {}
     for number, (_, asking) in enumerate(askings):
         _step(number, asking, None, waiting, results)
     while waiting:
@@ -32,15 +32,15 @@ def run_all(
                 for number, ask in now.items()
                 if ask.side == side
             }
-            for number, stretch in reader.answer(asks):
-                _step(number, askings[number][1], stretch, waiting, results)
+            for number, found_range in reader.answer(asks):
+                _step(number, askings[number][1], found_range, waiting, results)
     return [results[number] for number in range(len(askings))]
 
 
 def _step(
-    number: int, asking: Asking[T], stretch: Stretch | None, waiting: dict[int, Ask], results: dict[int, T]
+    number: int, asking: Asking[T], found_range: RecordRange | None, waiting: dict[int, RecordAsk], results: dict[int, T]
 ) -> None:
     try:
-        waiting[number] = next(asking) if stretch is None else asking.send(stretch)
+        waiting[number] = next(asking) if found_range is None else asking.send(found_range)
     except StopIteration as end:
         results[number] = end.value

@@ -26,7 +26,7 @@ from sparkmirror.clusters import (
 from sparkmirror.clusters.probing import LEADER_MOVING, probe_times
 from sparkmirror.errors import BrokerRefused, ClusterError, ConnectionLost, CorruptBatch
 from sparkmirror.model import TopicPartition
-from sparkmirror.offsets.proof.values import Ask, Budget, Seen, Stretch, WalkLimits
+from sparkmirror.offsets.proof.values import Budget, RecordAsk, RecordRange, Seen, WalkLimits
 from sparkmirror.wire import error_codes as codes
 from sparkmirror.wire import first_batch_size, read_batches
 from sparkmirror.wire.outgoing import AbortedTransactions
@@ -78,7 +78,7 @@ class RecordReader:
         self._starts.clear()
         self._cached = 0
 
-    def answer(self, asks: Mapping[int, tuple[TopicPartition, Ask]]) -> Iterator[tuple[int, Stretch]]:
+    def answer(self, asks: Mapping[int, tuple[TopicPartition, RecordAsk]]) -> Iterator[tuple[int, RecordRange]]:
         """Every ask, answered in the order that is cheapest."""
         pending: dict[TopicPartition, list[tuple[int, int]]] = {}
         timed: dict[TopicPartition, list[tuple[int, int]]] = {}
@@ -100,19 +100,19 @@ class RecordReader:
             if pending:
                 yield from self._fetch_some(pending, attempts, asks)
 
-    def _refusal(self, partition: TopicPartition, ask: Ask) -> Stretch | None:
+    def _refusal(self, partition: TopicPartition, ask: RecordAsk) -> RecordRange | None:
         if partition.topic in self.forbidden:
-            return Stretch((), ask.offset, trouble=f"needs Read on topic {partition.topic} of {self._client.alias}")
+            return RecordRange((), ask.offset, trouble=f"needs Read on topic {partition.topic} of {self._client.alias}")
         if ask.is_walk:
             budget = self._budgets.setdefault(partition, Budget(self._limits))
             if budget.is_spent:
                 spent = f"the budget of {self._limits.records} records for {partition} is spent"
-                return Stretch((), ask.offset, trouble=spent)
+                return RecordRange((), ask.offset, trouble=spent)
         return None
 
     def _by_time(
-        self, timed: dict[TopicPartition, list[tuple[int, int]]], asks: Mapping[int, tuple[TopicPartition, Ask]]
-    ) -> Iterator[tuple[int, Stretch]]:
+        self, timed: dict[TopicPartition, list[tuple[int, int]]], asks: Mapping[int, tuple[TopicPartition, RecordAsk]]
+    ) -> Iterator[tuple[int, RecordRange]]:
         """One time of each partition; a request cannot ask for two."""
         wanted = {partition: waiting[-1][0] for partition, waiting in timed.items()}
         trouble, found = "", dict[TopicPartition, int]()
@@ -123,7 +123,7 @@ class RecordReader:
         for partition, time_ms in wanted.items():
             rest = [entry for entry in timed[partition] if entry[0] != time_ms]
             for _, number in (entry for entry in timed[partition] if entry[0] == time_ms):
-                yield number, Stretch((), found.get(partition, asks[number][1].offset), trouble=trouble)
+                yield number, RecordRange((), found.get(partition, asks[number][1].offset), trouble=trouble)
             if rest:
                 timed[partition] = rest
             else:
@@ -132,8 +132,8 @@ class RecordReader:
     # --- the cache ---------------------------------------------------------------------------------------------
 
     def _from_cache(
-        self, pending: dict[TopicPartition, list[tuple[int, int]]], asks: Mapping[int, tuple[TopicPartition, Ask]]
-    ) -> Iterator[tuple[int, Stretch]]:
+        self, pending: dict[TopicPartition, list[tuple[int, int]]], asks: Mapping[int, tuple[TopicPartition, RecordAsk]]
+    ) -> Iterator[tuple[int, RecordRange]]:
         for partition in list(pending):
             wanted, missed = pending[partition], []
             while wanted:
@@ -174,15 +174,15 @@ class RecordReader:
             self._starts[place].remove(start)
             self._cached -= oldest.size
 
-    def _cut(self, partition: TopicPartition, chunk: _Chunk, ask: Ask) -> Stretch:
+    def _cut(self, partition: TopicPartition, chunk: _Chunk, ask: RecordAsk) -> RecordRange:
         at = bisect_left(chunk.rows, (ask.offset,))
         rows = chunk.rows[at : at + ask.count]
         if ask.is_walk:
             self._budgets[partition].charge(max(len(rows), 1), sum(len(row[2]) for row in rows))
         seen = tuple(Seen(offset, time, blake2b(tail, digest_size=16).digest(), own) for offset, time, tail, own in rows)
         if at + ask.count < len(chunk.rows):
-            return Stretch(seen, rows[-1][0] + 1 if rows else ask.offset, has_holes=chunk.has_holes)
-        return Stretch(seen, chunk.next_offset, is_end=chunk.is_end, has_holes=chunk.has_holes)
+            return RecordRange(seen, rows[-1][0] + 1 if rows else ask.offset, has_holes=chunk.has_holes)
+        return RecordRange(seen, chunk.next_offset, is_end=chunk.is_end, has_holes=chunk.has_holes)
 
     # --- fetching ----------------------------------------------------------------------------------------------
 
@@ -190,8 +190,8 @@ class RecordReader:
         self,
         pending: dict[TopicPartition, list[tuple[int, int]]],
         attempts: dict[TopicPartition, int],
-        asks: Mapping[int, tuple[TopicPartition, Ask]],
-    ) -> Iterator[tuple[int, Stretch]]:
+        asks: Mapping[int, tuple[TopicPartition, RecordAsk]],
+    ) -> Iterator[tuple[int, RecordRange]]:
         """One request: the next offset of as many partitions as fit."""
         first = next(iter(pending))
         try:
@@ -226,9 +226,9 @@ class RecordReader:
         pending: dict[TopicPartition, list[tuple[int, int]]],
         partition: TopicPartition,
         part: FetchedPartition,
-        asks: Mapping[int, tuple[TopicPartition, Ask]],
+        asks: Mapping[int, tuple[TopicPartition, RecordAsk]],
         attempts: dict[TopicPartition, int],
-    ) -> Iterator[tuple[int, Stretch]]:
+    ) -> Iterator[tuple[int, RecordRange]]:
         """What the answer settles: asks inside what was read, and asks at the end of the log."""
         rest = []
         for offset, number in pending.pop(partition):
@@ -238,7 +238,7 @@ class RecordReader:
                 yield number, self._cut(partition, chunk, asks[number][1])
             elif offset >= self._end_of(part):
                 attempts[partition] = 0
-                yield number, Stretch((), offset, is_end=True)
+                yield number, RecordRange((), offset, is_end=True)
             else:
                 rest.append((offset, number))
         if rest:
@@ -249,9 +249,9 @@ class RecordReader:
 
     def _give_up(
         self, pending: dict[TopicPartition, list[tuple[int, int]]], partition: TopicPartition, trouble: str
-    ) -> Iterator[tuple[int, Stretch]]:
+    ) -> Iterator[tuple[int, RecordRange]]:
         for offset, number in pending.pop(partition, []):
-            yield number, Stretch((), offset, trouble=trouble)
+            yield number, RecordRange((), offset, trouble=trouble)
 
     def _take(self, partition: TopicPartition, offset: int, frame: bytearray, part: FetchedPartition, size: int) -> str:
         """Keeps what one partition's part of an answer brought; what is wrong with it, if anything is."""

@@ -147,5 +147,5 @@ class FlowStatus:
 
     @property
     def gaps(self) -> int:
-        """Stretches of the source that were given up and are in no copy."""
+        """Ranges of the source that were given up and are in no copy."""
         return sum(p.gaps for p in self.partitions.values())

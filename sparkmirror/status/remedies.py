@@ -38,7 +38,7 @@ class Remedies:
     def _place(self, partition: TopicPartition) -> str:
         return f"{self.file or 'FILE'} --topic {partition.topic} --partition {partition.partition}"
 
-    def told(self, error: ReplicationError, partition: TopicPartition, next_upstream: int) -> ReplicationError:
+    def with_hint(self, error: ReplicationError, partition: TopicPartition, next_upstream: int) -> ReplicationError:
         """The error, with what helps against it if it does not say so itself."""
         if error.hint:
             return error
@@ -81,4 +81,4 @@ class Remedies:
             )
         else:
             return None
-        return self.told(error, partition, copied)
+        return self.with_hint(error, partition, copied)

@@ -67,9 +67,9 @@ class CustomObject:
             raise self._failed(method, arguments, f"raised {_told(error)}") from error
 
     def _failed(self, method: str, arguments: tuple[str, ...], what: str) -> CustomClassFailed:
-        told = ", ".join(shown(argument)[1:-1].join("''") for argument in arguments)
+        text = ", ".join(shown(argument)[1:-1].join("''") for argument in arguments)
         return CustomClassFailed(
-            f"{self.reference}: {method}({told}) {what}", hint=f"mend {method}; see docs/policies.md for what it must do"
+            f"{self.reference}: {method}({text}) {what}", hint=f"mend {method}; see docs/policies.md for what it must do"
         )
 
 

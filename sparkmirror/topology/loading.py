@@ -34,10 +34,10 @@ def require_custom_classes(settings: Settings, targets: Collection[str] | None) 
             except ConfigInvalid as invalid:
                 for problem in invalid.problems:
                     problems.setdefault(problem, []).append(str(flow.name))
-    told = [f"{', '.join(flows)}: {problem}" for problem, flows in problems.items()]
-    told = told or list(_loops(settings.enabled_flows(targets), settings.enabled_flows(None)))
-    if told:
-        raise ConfigInvalid(settings.path, told)
+    text = [f"{', '.join(flows)}: {problem}" for problem, flows in problems.items()]
+    text = text or list(_loops(settings.enabled_flows(targets), settings.enabled_flows(None)))
+    if text:
+        raise ConfigInvalid(settings.path, text)
 
 
 def _loops(flows: Sequence[FlowSettings], all_flows: Sequence[FlowSettings]) -> Iterator[str]:

@@ -30,7 +30,7 @@ def _make(archive: Path, *, has_queries: bool) -> None:
     with tempfile.TemporaryDirectory(dir=archive.parent, prefix=f"{archive.stem}.") as folder:
         part = Path(folder) / "part.jsa"
         option = f'"-XX:ArchiveClassesAtExit={part}"'
-        slots = SparkSlots(master="local[2]", conf={}, slots=1, lanes=int(has_queries), jvm_option=option)
+        slots = SparkSlots(master="local[2]", conf={}, slots=1, queries=int(has_queries), jvm_option=option)
         try:
             context = slots.wait()
             context.parallelize([0], 1).mapPartitions(list).collect()

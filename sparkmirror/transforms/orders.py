@@ -24,19 +24,19 @@ __all__ = [
     "OURS",
     "PARTS",
     "Change",
-    "Culprit",
-    "LaneEntry",
-    "LaneOrder",
+    "PoisonRecord",
+    "QueryEntry",
+    "QueryOrder",
     "Suspect",
     "flow_of",
     "make_folder",
+    "range_files_folder",
     "read_entries",
     "reason_of",
     "remove_left_folders",
-    "slips_folder",
-    "take_slip",
+    "take_range_file",
     "write_entries",
-    "write_slip",
+    "write_range_file",
 ]
 
 FOLDER = "sparkmirror-lane-"
@@ -56,12 +56,12 @@ class Change:
 
 
 @dataclass(frozen=True)
-class LaneOrder:
+class QueryOrder:
     """One query: whose records it changes, and the epoch that says whether it is still the lane's newest.
 
     `group` numbers the topics that pass the same transforms, each a branch of the query; −1 is the writer, for all of them.
     `carried` are the columns that go into Spark, `shelved` those that do not come out of it: the writer finds them on the
-    task's shelf, and for each group has what is left to do to them.
+    task's spool, and for each group has what is left to do to them.
     """
 
     config_path: str
@@ -71,7 +71,7 @@ class LaneOrder:
     ledger_topic: str
     folder: str
     name: str
-    lane_id: str
+    query_id: str
     producer_id: int
     producer_epoch: int
     names_are_final: bool = False
@@ -82,7 +82,7 @@ class LaneOrder:
     file_words: str = ""  # how a command line names the configuration file
 
     @property
-    def has_shelf(self) -> bool:
+    def has_spool(self) -> bool:
         """Whether anything of a record but its place waits there."""
         return not PARTS.isdisjoint(self.shelved)
 
@@ -91,12 +91,12 @@ class LaneOrder:
         return msgspec.json.encode(self).decode()
 
     @classmethod
-    def of(cls, text: str) -> LaneOrder:
+    def of(cls, text: str) -> QueryOrder:
         """The same back."""
         return msgspec.json.decode(text, type=cls)
 
     @classmethod
-    def of_trial(cls, config_path: str, config_digest: str, flow: FlowName) -> LaneOrder:
+    def of_trial(cls, config_path: str, config_digest: str, flow: FlowName) -> QueryOrder:
         """For transforms that are only tried: nothing is written by it."""
         return cls(config_path, config_digest, flow.source, flow.target, "", "", "trial", "", -1, -1)
 
@@ -106,7 +106,7 @@ class LaneOrder:
 
 
 @dataclass(frozen=True)
-class LaneEntry:
+class QueryEntry:
     """One source partition of the lane: from where on, under which attempt, and where its copy lies."""
 
     topic: str
@@ -136,7 +136,7 @@ class LaneEntry:
         return msgspec.json.encode(self).decode()
 
     @classmethod
-    def of(cls, text: str) -> LaneEntry:
+    def of(cls, text: str) -> QueryEntry:
         """The same back."""
         return msgspec.json.decode(text, type=cls)
 
@@ -153,7 +153,7 @@ class Suspect:
 
 
 @dataclass(frozen=True, slots=True)
-class Culprit:
+class PoisonRecord:
     """The first record of its partition that the transforms cannot handle, and what they say of it."""
 
     partition: TopicPartition
@@ -162,7 +162,7 @@ class Culprit:
 
 
 @functools.lru_cache(maxsize=8)
-def flow_of(order: LaneOrder) -> FlowSettings:
+def flow_of(order: QueryOrder) -> FlowSettings:
     """The flow, read where it is used; a file that was changed since the start is refused."""
     settings = load(order.config_path)
     if settings.digest != order.config_digest:
@@ -173,7 +173,7 @@ def flow_of(order: LaneOrder) -> FlowSettings:
 # --- the list of partitions: written by the driver, read by Spark's planner on the same machine ----------------------
 
 
-def write_entries(folder: str, entries: Iterable[LaneEntry], *, is_ending: bool) -> None:
+def write_entries(folder: str, entries: Iterable[QueryEntry], *, is_ending: bool) -> None:
     """Says which partitions take part; with `is_ending` no batch begins any more."""
     path = Path(folder, "partitions")
     lines = ["ending" if is_ending else "going on", *(entry.text() for entry in entries)]
@@ -182,39 +182,39 @@ def write_entries(folder: str, entries: Iterable[LaneEntry], *, is_ending: bool)
     new.replace(path)
 
 
-def read_entries(folder: str) -> tuple[dict[TopicPartition, LaneEntry], bool]:
+def read_entries(folder: str) -> tuple[dict[TopicPartition, QueryEntry], bool]:
     """The partitions, and whether no batch may begin any more."""
     first, *lines = Path(folder, "partitions").read_text(encoding="utf-8").split("\n")
-    entries = [LaneEntry.of(line) for line in lines if line]
+    entries = [QueryEntry.of(line) for line in lines if line]
     return {entry.place: entry for entry in entries}, first == "ending"
 
 
-# --- slips: a task's reader tells its writer, in another process of the same task, what the rows are of --------------
+# --- range_files: a task's reader tells its writer, in another process of the same task, what the rows are of --------------
 
 
-def write_slip(order: LaneOrder, task: int, entry: LaneEntry) -> None:
+def write_range_file(order: QueryOrder, task: int, entry: QueryEntry) -> None:
     """Before the first row."""
-    folder = slips_folder(order)
+    folder = range_files_folder(order)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / str(task)
     path.with_suffix(".new").write_text(entry.text(), encoding="utf-8")
     path.with_suffix(".new").replace(path)
 
 
-def take_slip(order: LaneOrder, task: int) -> LaneEntry | None:
+def take_range_file(order: QueryOrder, task: int) -> QueryEntry | None:
     """After the first row, or after none came; none if the task reads nothing."""
-    path = slips_folder(order) / str(task)
+    path = range_files_folder(order) / str(task)
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
     path.unlink()
-    return LaneEntry.of(text)
+    return QueryEntry.of(text)
 
 
-def slips_folder(order: LaneOrder) -> Path:
+def range_files_folder(order: QueryOrder) -> Path:
     """In the temporary folder of whatever machine the task runs on; on the driver's that is the query's own."""
-    return Path(tempfile.gettempdir(), f"{FOLDER}{order.name}", "slips")
+    return Path(tempfile.gettempdir(), f"{FOLDER}{order.name}", "range_files")
 
 
 def make_folder(name: str) -> str:
@@ -229,9 +229,9 @@ def remove_left_folders() -> None:
     """Folders of drivers that are seen to be dead; on a machine that only runs tasks, what nobody has used for long."""
     this, now = Process.this(), time.time()
     for path in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
-        owner, slips = path / "owner", path / "slips"
+        owner, range_files = path / "owner", path / "range_files"
         with suppress(OSError):  # another one removes it too, or it is another user's
-            is_left = this.is_dead(owner.read_text(encoding="utf-8")) if owner.exists() else _is_old(slips, now)
+            is_left = this.is_dead(owner.read_text(encoding="utf-8")) if owner.exists() else _is_old(range_files, now)
             if is_left:
                 shutil.rmtree(path)
 
@@ -246,8 +246,8 @@ def _is_old(folder: Path, now: float) -> bool:
 def reason_of(error: Exception) -> str:
     """The line of Spark's long word that says what happened: the last of a Python traceback, else its own error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("at ", "JVM", "File ", "Traceback", "==", "..."))]
-    return _named(told) or type(error).__name__
+    text = [line for line in lines if not line.startswith(("at ", "JVM", "File ", "Traceback", "==", "..."))]
+    return _named(text) or type(error).__name__
 
 
 def _named(lines: Sequence[str]) -> str:

@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 from sparkmirror.datasource.writer import row_sizes, selected
 from sparkmirror.errors import InternalError, RecordTooLarge, ReplicationError
-from sparkmirror.ledger import stretches_of
+from sparkmirror.ledger import ranges_of
 from sparkmirror.model import TopicPartition
 from sparkmirror.slot.target_topics import MERGE_BELOW_BYTES, SPLICE_BELOW_BYTES
 from sparkmirror.wire import (
     DECOMPRESSED_BYTES_MAX,
     BatchView,
     Columns,
+    OutgoingBatch,
     PackLimits,
-    Parcel,
     Producer,
     Row,
     assemble,
@@ -26,7 +26,7 @@ from sparkmirror.wire import (
     stamp,
 )
 
-__all__ = ["Packing", "Ready", "Sending", "Stop", "pack_columns", "pack_rows", "pack_whole", "rows_at"]
+__all__ = ["Packing", "PackingStop", "ReadyBatch", "Sending", "pack_columns", "pack_rows", "pack_whole", "rows_at"]
 
 BATCH_BYTES = 768 << 10
 BATCH_OVERHEAD_BYTES = 61
@@ -37,7 +37,7 @@ RowsOf = Mapping[TopicPartition, Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ReadyBatch:
     """One batch but for its producer: how many records it holds, and how it is made."""
 
     count: int
@@ -48,8 +48,8 @@ class Ready:
 class Sending:
     """What goes to one partition of the target: upstream offsets in order, and the batches that hold these records."""
 
-    stretches: tuple[tuple[int, int], ...]
-    batches: Sequence[Ready]
+    ranges: tuple[tuple[int, int], ...]
+    batches: Sequence[ReadyBatch]
     newest: int
 
     @property
@@ -58,7 +58,7 @@ class Sending:
         return sum(batch.count for batch in self.batches)
 
 
-class Stop(NamedTuple):
+class PackingStop(NamedTuple):
     """A record that cannot be sent: its upstream offset, where it was to go, and why it cannot."""
 
     upstream: int
@@ -71,7 +71,7 @@ class Packing:
     """What can be sent, by target, and what everything before has to stop at."""
 
     sendings: Mapping[TopicPartition, Sending]
-    stop: Stop | None = None
+    stop: PackingStop | None = None
 
 
 # --- nothing of the records was changed -----------------------------------------------------------------------------
@@ -85,8 +85,8 @@ def pack_whole(batches: Sequence[BatchView], offsets: Sequence[int], target: Top
     merging = min(MERGE_BELOW_BYTES, limit), min(BATCH_BYTES, limit)
     limits = PackLimits(limit, *merging, DECOMPRESSED_BYTES_MAX, splice_below_bytes=SPLICE_BELOW_BYTES)
     packed = pack(batches, from_offset=first, until_offset=end, aborted=None, limits=limits)
-    sending = _of_parcels(packed.parcels)
-    stop = Stop(packed.next_upstream, target, packed.stopped) if packed.stopped is not None else None
+    sending = _of_outgoing(packed.outgoing_batches)
+    stop = PackingStop(packed.next_upstream, target, packed.stopped) if packed.stopped is not None else None
     return Packing({target: sending} if sending is not None else {}, stop)
 
 
@@ -110,7 +110,7 @@ def rows_at(batches: Sequence[BatchView], offsets: Sequence[int]) -> list[Row]:
 
 def pack_rows(rows: Sequence[Row], rows_of: RowsOf, codec: int, limit: Limit) -> Packing:
     """Each row where it belongs, up to the first that its target does not take."""
-    stop: Stop | None = None
+    stop: PackingStop | None = None
     while True:
         sendings: dict[TopicPartition, Sending] = {}
         earliest = stop
@@ -120,8 +120,8 @@ def pack_rows(rows: Sequence[Row], rows_of: RowsOf, codec: int, limit: Limit) ->
             bytes_max = limit(target) if largest > BATCH_BYTES // 2 else min(BATCH_BYTES, limit(target))
             done = assemble(chosen, codec, batch_bytes_max=bytes_max, next_upstream=0)
             if done.stopped is not None and (earliest is None or done.stopped.offset < earliest.upstream):
-                earliest = Stop(done.stopped.offset, target, done.stopped)
-            sending = _of_parcels(done.parcels)
+                earliest = PackingStop(done.stopped.offset, target, done.stopped)
+            sending = _of_outgoing(done.outgoing_batches)
             if sending is not None:
                 sendings[target] = sending
         if earliest is stop:
@@ -129,24 +129,24 @@ def pack_rows(rows: Sequence[Row], rows_of: RowsOf, codec: int, limit: Limit) ->
         stop = earliest
 
 
-def _of_parcels(parcels: Sequence[Parcel]) -> Sending | None:
-    if not parcels:
+def _of_outgoing(outgoing_batches: Sequence[OutgoingBatch]) -> Sending | None:
+    if not outgoing_batches:
         return None
-    stretches: list[tuple[int, int]] = []
-    for start, length in (piece for parcel in parcels for piece in parcel.pieces):
-        if stretches and sum(stretches[-1]) == start:
-            stretches[-1] = (stretches[-1][0], stretches[-1][1] + length)
+    ranges: list[tuple[int, int]] = []
+    for start, length in (piece for outgoing in outgoing_batches for piece in outgoing.pieces):
+        if ranges and sum(ranges[-1]) == start:
+            ranges[-1] = (ranges[-1][0], ranges[-1][1] + length)
         else:
-            stretches.append((start, length))
-    return Sending(tuple(stretches), [_ready(p) for p in parcels], max(p.max_timestamp for p in parcels))
+            ranges.append((start, length))
+    return Sending(tuple(ranges), [_ready(p) for p in outgoing_batches], max(p.max_timestamp for p in outgoing_batches))
 
 
-def _ready(parcel: Parcel) -> Ready:
+def _ready(outgoing: OutgoingBatch) -> ReadyBatch:
     def made(producer: Producer) -> Buffer:
-        stamp(parcel.buffer, *producer)
-        return parcel.buffer
+        stamp(outgoing.buffer, *producer)
+        return outgoing.buffer
 
-    return Ready(parcel.count, made)
+    return ReadyBatch(outgoing.count, made)
 
 
 # --- records that were changed --------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def _ready(parcel: Parcel) -> Ready:
 
 def pack_columns(columns: Columns, offsets: Sequence[int], rows_of: RowsOf, codec: int, limit: Limit) -> Packing:
     """Rows of the columns, each where it belongs, up to the first that its target does not take."""
-    stop: Stop | None = None
+    stop: PackingStop | None = None
     chosen: dict[TopicPartition, tuple[Sequence[int], Columns, list[tuple[int, int]]]] = {}
     for target, rows in rows_of.items():
         bytes_max = limit(target) - BATCH_OVERHEAD_BYTES
@@ -162,7 +162,7 @@ def pack_columns(columns: Columns, offsets: Sequence[int], rows_of: RowsOf, code
         bounds, wrong = _bounds(picked, min(BATCH_BYTES, bytes_max), bytes_max)
         chosen[target] = rows, picked, bounds
         if wrong is not None and (stop is None or offsets[rows[wrong[0]]] < stop.upstream):
-            stop = Stop(offsets[rows[wrong[0]]], target, _too_large(offsets[rows[wrong[0]]], wrong[1], limit(target)))
+            stop = PackingStop(offsets[rows[wrong[0]]], target, _too_large(offsets[rows[wrong[0]]], wrong[1], limit(target)))
     sendings = {}
     for target, (rows, picked, bounds) in chosen.items():
         if stop is not None:
@@ -170,13 +170,13 @@ def pack_columns(columns: Columns, offsets: Sequence[int], rows_of: RowsOf, code
             rows, bounds = rows[:kept], [(start, min(end, kept)) for start, end in bounds if start < kept]
         if rows:
             batches = [_of_columns(picked, start, end, codec) for start, end in bounds]
-            stretches = stretches_of(offsets[row] for row in rows)
-            sendings[target] = Sending(stretches, batches, max(picked.timestamps[: len(rows)]))
+            ranges = ranges_of(offsets[row] for row in rows)
+            sendings[target] = Sending(ranges, batches, max(picked.timestamps[: len(rows)]))
     return Packing(sendings, stop)
 
 
-def _of_columns(columns: Columns, start: int, end: int, codec: int) -> Ready:
-    return Ready(end - start, lambda producer: build_column_batch(columns, start, end, codec=codec, producer=producer))
+def _of_columns(columns: Columns, start: int, end: int, codec: int) -> ReadyBatch:
+    return ReadyBatch(end - start, lambda producer: build_column_batch(columns, start, end, codec=codec, producer=producer))
 
 
 def _too_large(upstream: int, size: int, limit: int) -> RecordTooLarge:

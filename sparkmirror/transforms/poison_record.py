@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from sparkmirror.config import FlowSettings
-from sparkmirror.transforms.orders import Culprit, LaneOrder, Suspect, reason_of
+from sparkmirror.transforms.orders import PoisonRecord, QueryOrder, Suspect, reason_of
 from sparkmirror.transforms.shaping import as_written, shaped
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["find_culprit"]
 
 
-def find_culprit(session: SparkSession, flow: FlowSettings, order: LaneOrder, suspect: Suspect) -> Culprit | None:
+def find_culprit(session: SparkSession, flow: FlowSettings, order: QueryOrder, suspect: Suspect) -> PoisonRecord | None:
     """The first failing record of a range; none if the range passes."""
     start, end = suspect.start, suspect.end
     reason = _failure(session, flow, order, suspect, start, end)
@@ -28,17 +28,17 @@ def find_culprit(session: SparkSession, flow: FlowSettings, order: LaneOrder, su
         return None
     while end - start > 1:
         middle = (start + end) // 2
-        told = _failure(session, flow, order, suspect, start, middle)
-        if told:
-            end, reason = middle, told
+        text = _failure(session, flow, order, suspect, start, middle)
+        if text:
+            end, reason = middle, text
         else:
             start = middle
-    told = _failure(session, flow, order, suspect, start, end)
-    return Culprit(suspect.partition, start, told or reason)
+    text = _failure(session, flow, order, suspect, start, end)
+    return PoisonRecord(suspect.partition, start, text or reason)
 
 
 def _failure(
-    session: SparkSession, flow: FlowSettings, order: LaneOrder, suspect: Suspect, start: int, end: int
+    session: SparkSession, flow: FlowSettings, order: QueryOrder, suspect: Suspect, start: int, end: int
 ) -> str:
     """What the transforms say of these records; empty if nothing."""
     if start >= end:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sparkmirror.config import FlowSettings, TransformSettings
 from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.session.spark_slots import SparkSlots
-from sparkmirror.transforms.orders import OURS, Culprit, LaneEntry, LaneOrder, Suspect, reason_of, write_entries
+from sparkmirror.transforms.orders import OURS, PoisonRecord, QueryEntry, QueryOrder, Suspect, reason_of, write_entries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from sparkmirror.transforms.untouched import Use
 
-__all__ = ["LaneQuery"]
+__all__ = ["QueryRun"]
 
 WATCH_S = 0.2
 STOP_S = 15.0
 
 
-class LaneQuery:
+class QueryRun:
     """From its start to its end; `ended` is told why, with nothing if it was asked to.
 
     With `suspects` it first looks for records that the transforms cannot handle, and ends at once if there are some.
@@ -39,15 +39,15 @@ class LaneQuery:
         self,
         spark: SparkSlots,
         flow: FlowSettings,
-        order: LaneOrder,
+        order: QueryOrder,
         groups: Sequence[tuple[TransformSettings, ...]],
         suspects: Sequence[Suspect],
-        ended: Callable[[LaneQuery, str], None],
+        ended: Callable[[QueryRun, str], None],
     ) -> None:
         self.order = order
         self.groups = tuple(groups)
         self.refusal: SparkmirrorError | None = None
-        self.culprits: list[Culprit] = []
+        self.culprits: list[PoisonRecord] = []
         self.has_failed_in_spark = False
         self.is_started = False
         self._suspects = suspects
@@ -56,12 +56,12 @@ class LaneQuery:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"{flow.name} records", daemon=True)
 
-    def start(self, entries: Sequence[LaneEntry]) -> None:
+    def start(self, entries: Sequence[QueryEntry]) -> None:
         """Begins with these partitions."""
         write_entries(self.order.folder, entries, is_ending=False)
         self._thread.start()
 
-    def list(self, entries: Sequence[LaneEntry], *, is_ending: bool = False) -> None:
+    def list(self, entries: Sequence[QueryEntry], *, is_ending: bool = False) -> None:
         """The partitions that take part from the next batch on."""
         with suppress(FileNotFoundError):  # it has ended meanwhile, and its folder is gone with it
             write_entries(self.order.folder, entries, is_ending=is_ending)
@@ -94,13 +94,13 @@ class LaneQuery:
         from sparkmirror.datasource.functions import register_functions
         from sparkmirror.datasource.source import KafkaRecords
         from sparkmirror.transforms.poison_record import find_culprit
-        from sparkmirror.transforms.source import FORMAT, LaneSource
+        from sparkmirror.transforms.source import FORMAT, TransformSource
 
         logging.getLogger("SQLQueryContextLogger").disabled = True  # Spark's second, longer word about a mistake
         session = SparkSession(self._spark.wait())
         # Data sources are looked up in the session that is active in this thread, and a new thread has none.
         session._jvm.SparkSession.setActiveSession(session._jsparkSession)
-        session.dataSource.register(LaneSource)
+        session.dataSource.register(TransformSource)
         self._ours = register_functions(session, self._words())
         if self._suspects:
             session.dataSource.register(KafkaRecords)
@@ -157,7 +157,7 @@ class LaneQuery:
             branches.append(as_written(out, shelved))
         return reduce(lambda left, right: left.unionByName(right), branches)
 
-    def _branch(self, number: int, use: Use) -> LaneOrder:
+    def _branch(self, number: int, use: Use) -> QueryOrder:
         """Into Spark goes what anything looks at, and what one branch gives to the writer because another one must."""
         from sparkmirror.datasource.arrow import NAMES
 

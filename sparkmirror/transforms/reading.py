@@ -28,7 +28,7 @@ from sparkmirror.datasource.planning import Offsets, admit, bytes_per_offset
 from sparkmirror.datasource.reader import read, written
 from sparkmirror.errors import ReplicationError, SourceTopicRecreated
 from sparkmirror.model import TopicPartition
-from sparkmirror.transforms.orders import PARTS, LaneEntry, LaneOrder, flow_of, read_entries, write_slip
+from sparkmirror.transforms.orders import PARTS, QueryEntry, QueryOrder, flow_of, read_entries, write_range_file
 from sparkmirror.transforms.reporting import stop_partition
 from sparkmirror.transforms.spool import lay_down
 from sparkmirror.wire import BatchView, Columns, read_columns, read_rows
@@ -36,7 +36,7 @@ from sparkmirror.wire import BatchView, Columns, read_columns, read_rows
 if TYPE_CHECKING:
     from sparkmirror.clusters import ClusterClient
 
-__all__ = ["LaneReader"]
+__all__ = ["TransformReader"]
 
 # Of one batch, all partitions together: Spark takes half a second for each, however much it holds. What is done of a batch
 # when it fails counts, and a drain waits for its end.
@@ -49,16 +49,16 @@ PLAN_S = 20.0
 
 
 @dataclass
-class LaneRange(InputPartition):
+class TransformRange(InputPartition):
     """What one task reads."""
 
-    entry: LaneEntry
+    entry: QueryEntry
 
 
-class LaneReader(DataSourceStreamReader):
+class TransformReader(DataSourceStreamReader):
     """One branch of the query. Spark's own record of offsets counts for nothing: a new query starts by the ledger."""
 
-    def __init__(self, order: LaneOrder) -> None:
+    def __init__(self, order: QueryOrder) -> None:
         self._order = order
         self._weights: dict[TopicPartition, float] = {}
         self._weighed_at = -WEIGHTS_S
@@ -100,13 +100,13 @@ class LaneReader(DataSourceStreamReader):
         for place in sorted(ends):
             entry = entries.get(place)
             if entry is not None and starts.get(place, entry.start) < ends[place]:
-                ranges.append(LaneRange(replace(entry, start=starts.get(place, entry.start), end=ends[place])))
+                ranges.append(TransformRange(replace(entry, start=starts.get(place, entry.start), end=ends[place])))
         return ranges
 
     def commit(self, end: dict[str, Any]) -> None:
         """The ledger knows."""
 
-    def _entries(self) -> tuple[dict[TopicPartition, LaneEntry], bool]:
+    def _entries(self) -> tuple[dict[TopicPartition, QueryEntry], bool]:
         entries, is_ending = read_entries(self._order.folder)
         return {place: entry for place, entry in entries.items() if entry.group == self._order.group}, is_ending
 
@@ -126,11 +126,11 @@ class LaneReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one range, without those that landed before; without any range, Spark asks once for none."""
-        if not isinstance(partition, LaneRange):
+        if not isinstance(partition, TransformRange):
             return
         order, entry, context = self._order, partition.entry, TaskContext.get()
         assert context is not None
-        write_slip(order, context.taskAttemptId(), entry)
+        write_range_file(order, context.taskAttemptId(), entry)
         committed = flow_of(order).reads_committed
         client = self._source()
         found = read_range(client, entry.place, entry.start, entry.end, read_committed=committed)
@@ -138,7 +138,7 @@ class LaneReader(DataSourceStreamReader):
         try:
             for number, batches in enumerate(_parts(found, ROWS_MAX if PARTS.isdisjoint(names) else WHOLE_ROWS_MAX)):
                 _require_same_topic(client, entry)
-                if order.has_shelf:
+                if order.has_spool:
                     lay_down(order, context.taskAttemptId(), number, batches)
                 columns = _columns(batches, entry, names)
                 kind = int(batches[0].is_log_append_time)
@@ -167,7 +167,7 @@ def _parts(batches: Iterable[BatchView], rows_max: int) -> Iterator[list[BatchVi
         yield part
 
 
-def _columns(batches: Sequence[BatchView], entry: LaneEntry, names: Sequence[str]) -> Columns:
+def _columns(batches: Sequence[BatchView], entry: QueryEntry, names: Sequence[str]) -> Columns:
     """What is wanted of the records; of many batches the header tells all offsets."""
     columns = Columns()
     start, end = entry.start, entry.end
@@ -182,13 +182,13 @@ def _columns(batches: Sequence[BatchView], entry: LaneEntry, names: Sequence[str
     return columns
 
 
-def _is_readable(view: ClusterView, entry: LaneEntry) -> bool:
+def _is_readable(view: ClusterView, entry: QueryEntry) -> bool:
     """Whether somebody leads the partition, and its topic is the one that was copied; the driver tells what is not so."""
     topic = view.topics.get(entry.topic)
     return topic is not None and topic.topic_id.hex() == entry.source_topic_id and view.leader(entry.place) is not None
 
 
-def _require_same_topic(client: ClusterClient, entry: LaneEntry) -> None:
+def _require_same_topic(client: ClusterClient, entry: QueryEntry) -> None:
     """Asked after a read, of the leader that answered it: ids do not come back, so what was read is of this topic."""
 
     def look() -> ClusterView:
@@ -205,7 +205,7 @@ def _require_same_topic(client: ClusterClient, entry: LaneEntry) -> None:
         )
 
 
-def _bounded(entry: LaneEntry, end: int) -> int:
+def _bounded(entry: QueryEntry, end: int) -> int:
     return end if entry.until is None else min(end, entry.until)
 
 

@@ -11,18 +11,18 @@ from sparkmirror.errors import ReplicationError
 from sparkmirror.ledger import LedgerRecord, State, encode
 from sparkmirror.model import TopicPartition
 from sparkmirror.status.remedies import Remedies
-from sparkmirror.transforms.orders import LaneEntry, LaneOrder
+from sparkmirror.transforms.orders import QueryEntry, QueryOrder
 
-__all__ = ["stop_partition", "tell"]
+__all__ = ["report", "stop_partition"]
 
 
-def tell(order: LaneOrder, records: Sequence[LedgerRecord]) -> None:
+def report(order: QueryOrder, records: Sequence[LedgerRecord]) -> None:
     """Appends to the ledger, acked."""
     client = client_of(order.cluster(order.target))
     append_records(client, TopicPartition(order.ledger_topic, 0), [encode(r) for r in records], int(time.time() * 1000))
 
 
-def stop_partition(order: LaneOrder, entry: LaneEntry, error: ReplicationError, next_upstream: int) -> None:
+def stop_partition(order: QueryOrder, entry: QueryEntry, error: ReplicationError, next_upstream: int) -> None:
     """This partition cannot go on; the driver begins a query without it."""
-    hinted = Remedies(order.file_words).told(error, entry.place, next_upstream)
-    tell(order, [State.stopped(entry.place, entry.attempt, hinted)])
+    hinted = Remedies(order.file_words).with_hint(error, entry.place, next_upstream)
+    report(order, [State.stopped(entry.place, entry.attempt, hinted)])

@@ -13,7 +13,7 @@ from sparkmirror.config import FlowSettings, TransformSettings
 from sparkmirror.datasource.arrow import KINDS, NAMES
 from sparkmirror.topology import policy_for
 from sparkmirror.transforms.connect import connected
-from sparkmirror.transforms.orders import LaneOrder, flow_of
+from sparkmirror.transforms.orders import QueryOrder, flow_of
 from sparkmirror.transforms.transforming import transformed
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def shaped(
     session: SparkSession,
     rows: DataFrame,
     flow: FlowSettings,
-    order: LaneOrder,
+    order: QueryOrder,
     transforms: Sequence[TransformSettings],
 ) -> DataFrame:
     """The rows after their transforms; raises `ConfigInvalid` for one that cannot be used."""
@@ -61,7 +61,7 @@ def _in_base64(header: F.Column) -> F.Column:
     return F.struct(header["key"].alias("key"), F.base64(header["value"]).cast("binary").alias("value"))
 
 
-def _remote_names(order: LaneOrder) -> F.Column:
+def _remote_names(order: QueryOrder) -> F.Column:
     """Names on the target, by the flow's policy."""
 
     def named(topics: pa.Array) -> pa.Array:

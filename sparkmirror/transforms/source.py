@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from sparkmirror.datasource.arrow import NAMES, schema_of
-from sparkmirror.transforms.orders import LaneOrder
-from sparkmirror.transforms.reading import LaneReader
-from sparkmirror.transforms.writing import LaneWriter
+from sparkmirror.transforms.orders import QueryOrder
+from sparkmirror.transforms.reading import TransformReader
+from sparkmirror.transforms.writing import TransformWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["FORMAT", "LaneSource"]
+__all__ = ["FORMAT", "TransformSource"]
 
 FORMAT = "sparkmirror-lane"
 
 
-class LaneSource(DataSource):
+class TransformSource(DataSource):
     """Both ends of a query; the option `order` tells which."""
 
     @classmethod
@@ -29,12 +29,12 @@ class LaneSource(DataSource):
 
     def schema(self) -> str:
         """The columns of a record that pass through Spark."""
-        return schema_of(LaneOrder.of(self.options["order"]).carried or NAMES)
+        return schema_of(QueryOrder.of(self.options["order"]).carried or NAMES)
 
-    def streamReader(self, schema: StructType) -> LaneReader:
+    def streamReader(self, schema: StructType) -> TransformReader:
         """One branch of the query."""
-        return LaneReader(LaneOrder.of(self.options["order"]))
+        return TransformReader(QueryOrder.of(self.options["order"]))
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> LaneWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> TransformWriter:
         """The end of the query."""
-        return LaneWriter(LaneOrder.of(self.options["order"]))
+        return TransformWriter(QueryOrder.of(self.options["order"]))

@@ -13,29 +13,29 @@ from contextlib import suppress
 from pathlib import Path
 
 from sparkmirror.errors import InternalError
-from sparkmirror.transforms.orders import LaneOrder, slips_folder
+from sparkmirror.transforms.orders import QueryOrder, range_files_folder
 from sparkmirror.wire import BatchView, read_batches
 
-__all__ = ["Shelf", "lay_down"]
+__all__ = ["Spool", "lay_down"]
 
 # Of what is picked up at once. Spark counts rows, and does not see what of them lies here.
 BYTES_MAX = 16 << 20
 
 
-def lay_down(order: LaneOrder, task: int, number: int, batches: Sequence[BatchView]) -> None:
+def lay_down(order: QueryOrder, task: int, number: int, batches: Sequence[BatchView]) -> None:
     """Some batches of the task, in their order; before their rows are handed over."""
     with _path(order, task, number).open("wb") as file:
         file.writelines(batch.raw for batch in batches)
 
 
-def _path(order: LaneOrder, task: int, number: int) -> Path:
-    return slips_folder(order) / f"{task}-{number}"
+def _path(order: QueryOrder, task: int, number: int) -> Path:
+    return range_files_folder(order) / f"{task}-{number}"
 
 
-class Shelf:
+class Spool:
     """What the reader of one task laid down, picked up in the order of offsets."""
 
-    def __init__(self, order: LaneOrder, task: int) -> None:
+    def __init__(self, order: QueryOrder, task: int) -> None:
         self._order, self._task = order, task
         self._number = 0
         self._batches: list[BatchView] = []

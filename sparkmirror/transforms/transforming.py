@@ -91,8 +91,8 @@ def _by_function(rows: DataFrame, function: str, where: str, called: str, folder
     try:
         out = made(rows)
     except Exception as error:  # border to the user's own code: whatever it raises is told with its name
-        told = _first_line(error) or type(error).__name__
-        raise ConfigInvalid(where, [f"{called}: {function} raised {type(error).__name__}: {told}"]) from error
+        text = _first_line(error) or type(error).__name__
+        raise ConfigInvalid(where, [f"{called}: {function} raised {type(error).__name__}: {text}"]) from error
     if not isinstance(out, DataFrame):
         found = type(out).__name__
         raise ConfigInvalid(where, [f"{called}: {function} returned {found}, expected a DataFrame"])

@@ -17,7 +17,7 @@ from sparkmirror.errors import ConfigInvalid
 from sparkmirror.model import TopicPartition
 from sparkmirror.session.spark_slots import SparkSlots
 from sparkmirror.topology import policy_for
-from sparkmirror.transforms.orders import LaneOrder
+from sparkmirror.transforms.orders import QueryOrder
 from sparkmirror.transforms.shaping import as_written, shaped
 
 __all__ = ["Shown", "Trial", "TriedRecord", "try_transforms"]
@@ -73,8 +73,8 @@ def _newest(flow: FlowSettings, topic: str, limit: int) -> dict[TopicPartition, 
     with closing(ClusterClient(flow.source)) as client:
         found = client.view([topic]).topics.get(topic)
         if found is None or found.error:
-            told = f"cluster {flow.source.alias} has no topic {topic}, or {client.who} may not describe it"
-            raise ConfigInvalid(str(flow.name), [f"--topic: {told}"])
+            text = f"cluster {flow.source.alias} has no topic {topic}, or {client.who} may not describe it"
+            raise ConfigInvalid(str(flow.name), [f"--topic: {text}"])
         partitions = [TopicPartition(topic, index) for index in sorted(found.leaders)]
         starts = list_offsets(client, partitions, timestamp=EARLIEST)
         ends = list_offsets(client, partitions, timestamp=LATEST)
@@ -94,7 +94,7 @@ def _tried(
     records: list[TriedRecord] = []
     plan = ""
     where = f"{settings.path}: {flow.name}"
-    order = LaneOrder.of_trial(settings.path, settings.digest, flow.name)
+    order = QueryOrder.of_trial(settings.path, settings.digest, flow.name)
     # Connect's transforms name topics as the target does.
     name = policy_for(flow).format_remote_topic(flow.name.source, topic) if flow.connect_transforms else topic
     for partition, (start, end) in ranges.items():
@@ -138,5 +138,5 @@ def _bytes(found: Any) -> bytes | None:
 def _reason(error: PySparkException) -> str:
     """The last line of a Python traceback that Spark passes on says what happened."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("at ", "JVM", "File ", "Traceback"))]
-    return told[-1] if told else type(error).__name__
+    text = [line for line in lines if not line.startswith(("at ", "JVM", "File ", "Traceback"))]
+    return text[-1] if text else type(error).__name__

@@ -42,7 +42,7 @@ def use_of(rows: DataFrame, out: DataFrame, ours: Mapping[str, Any] | None = Non
     operators = list(_operators(plan))
     if not all(_kind(operator) in PASSING for operator in operators):
         return Use(frozenset(), frozenset(inputs.values()))
-    reading = _Reading(inputs, dict(_made(operators)), ours or {})
+    reading = _PlanReading(inputs, dict(_made(operators)), ours or {})
     kept, changes, needed = set[str](), list[Change](), set[int]()
     for operator in operators:
         if _kind(operator) == "Filter":
@@ -58,7 +58,7 @@ def use_of(rows: DataFrame, out: DataFrame, ours: Mapping[str, Any] | None = Non
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _PlanReading:
     """A plan's columns by their numbers: names of those that it begins with, and how the others are made."""
 
     inputs: Mapping[int, str]

@@ -54,48 +54,65 @@ from sparkmirror.ledger import (
 )
 from sparkmirror.model import TopicPartition
 from sparkmirror.topology import policy_for
-from sparkmirror.transforms.orders import PARTS, Change, LaneEntry, LaneOrder, flow_of, remove_left_folders, take_slip
-from sparkmirror.transforms.packing import Packing, Ready, Sending, Stop, pack_columns, pack_rows, pack_whole, rows_at
-from sparkmirror.transforms.reporting import stop_partition, tell
-from sparkmirror.transforms.spool import Shelf
+from sparkmirror.transforms.orders import (
+    PARTS,
+    Change,
+    QueryEntry,
+    QueryOrder,
+    flow_of,
+    remove_left_folders,
+    take_range_file,
+)
+from sparkmirror.transforms.packing import (
+    Packing,
+    PackingStop,
+    ReadyBatch,
+    Sending,
+    pack_columns,
+    pack_rows,
+    pack_whole,
+    rows_at,
+)
+from sparkmirror.transforms.reporting import report, stop_partition
+from sparkmirror.transforms.spool import Spool
 from sparkmirror.wire import BatchView, Columns, Producer, murmur2, read_columns
 from sparkmirror.wire.error_codes import INVALID_TIMESTAMP
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["LaneWriter"]
+__all__ = ["TransformWriter"]
 
 MESSAGE_BYTES_MAX = 1_048_588  # Kafka's own default
 
 
-class Hand:
+class TransformProducer:
     """This process as a producer of one query: its id, its sequence numbers, its connections."""
 
-    def __init__(self, order: LaneOrder) -> None:
+    def __init__(self, order: QueryOrder) -> None:
         self.order = order
         self.flow = flow_of(order)
         self.policy = policy_for(self.flow)
         self.client = client_of(order.cluster(order.target))
-        self.transactional_id = f"{order.lane_id}-{uuid.uuid4().hex[:12]}"
+        self.transactional_id = f"{order.query_id}-{uuid.uuid4().hex[:12]}"
         self.producer = raise_producer_epoch(self.client, self.transactional_id, None)
         self.appender = Appender(self.client)
         codec = self.flow.producer.get("compression.type")
         self.codec = None if codec is None else CODECS.get(codec, 0)
         self.sequences: dict[TopicPartition, int] = {}
         self.ends: dict[TopicPartition, int] = {}
-        self.topics: dict[str, TargetTopic] = {}
+        self.topics: dict[str, WrittenTopic] = {}
 
     def require_newest(self) -> None:
         """Raises if another query has begun: whoever began it has read the ledger after our intent, or we see it here."""
         order, client = self.order, self.client
-        node = client.coordinator(order.lane_id, transactional=True)
-        error, *found = flow_producer(client.ask_node(node, lambda _: describe_flow_request(order.lane_id)))
-        client.check(error, f"DescribeTransactions of {order.lane_id}", f"Describe on transactional id {order.lane_id}")
+        node = client.coordinator(order.query_id, transactional=True)
+        error, *found = flow_producer(client.ask_node(node, lambda _: describe_flow_request(order.query_id)))
+        client.check(error, f"DescribeTransactions of {order.query_id}", f"Describe on transactional id {order.query_id}")
         if found != [order.producer_id, order.producer_epoch]:
-            raise FlowOwnedByAnother(f"record lane: a newer query of {order.lane_id} has begun; this one writes no more")
+            raise FlowOwnedByAnother(f"record lane: a newer query of {order.query_id} has begun; this one writes no more")
 
-    def topic(self, name: str, partitions: int) -> TargetTopic:
+    def topic(self, name: str, partitions: int) -> WrittenTopic:
         """What the target says of a topic; one that is not there is created with so many partitions."""
         if name not in self.topics:
             found = self.client.view([name]).topics.get(name)
@@ -110,7 +127,7 @@ class Hand:
                 count = found.partitions
             settings = {entry.name: entry.value for entry in describe_topic_configs(self.client, [name]).get(name, [])}
             size = settings.get("max.message.bytes")
-            self.topics[name] = TargetTopic(count, int(size) if size else MESSAGE_BYTES_MAX)
+            self.topics[name] = WrittenTopic(count, int(size) if size else MESSAGE_BYTES_MAX)
         return self.topics[name]
 
     def end(self, target: TopicPartition) -> int:
@@ -121,7 +138,7 @@ class Hand:
 
 
 @dataclass(frozen=True)
-class TargetTopic:
+class WrittenTopic:
     """How many partitions a topic has, and how large a batch may be."""
 
     partitions: int
@@ -129,14 +146,14 @@ class TargetTopic:
 
 
 # One hand for each query that this process has served; a process serves one at a time.
-_HANDS: dict[str, Hand] = {}
+_HANDS: dict[str, TransformProducer] = {}
 
 
-def _hand(order: LaneOrder) -> Hand:
+def _producer_of(order: QueryOrder) -> TransformProducer:
     if order.name not in _HANDS:
         _HANDS.clear()
         remove_left_folders()
-        _HANDS[order.name] = Hand(order)
+        _HANDS[order.name] = TransformProducer(order)
     return _HANDS[order.name]
 
 
@@ -147,10 +164,10 @@ class Appended(WriterCommitMessage):
     records: int
 
 
-class LaneWriter(DataSourceStreamArrowWriter):
+class TransformWriter(DataSourceStreamArrowWriter):
     """The end of the query."""
 
-    def __init__(self, order: LaneOrder) -> None:
+    def __init__(self, order: QueryOrder) -> None:
         self._order = order
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Appended:
@@ -161,36 +178,38 @@ class LaneWriter(DataSourceStreamArrowWriter):
             # Spark started the task again by itself: the first one may still write (D9).
             raise InternalError("record lane: refused: started again by Spark")
         order, task = self._order, context.taskAttemptId()
-        stretch: Stretch | None = None
+        written: WrittenRange | None = None
         try:
             for batch in iterator:
                 if batch.num_rows:
-                    stretch = stretch or Stretch(_hand(order), _named(take_slip(order, task)), Shelf(order, task))
-                    stretch.append(batch)
-            if stretch is None:
+                    written = written or WrittenRange(
+                        _producer_of(order), _named(take_range_file(order, task)), Spool(order, task)
+                    )
+                    written.append(batch)
+            if written is None:
                 # All rows were left out, or Spark had nothing to read at all: such a batch has one task, without a slip.
-                entry = take_slip(order, task)
-                stretch = Stretch(_hand(order), entry, Shelf(order, task)) if entry is not None else None
-            if stretch is not None:
-                stretch.finish()
+                entry = take_range_file(order, task)
+                written = WrittenRange(_producer_of(order), entry, Spool(order, task)) if entry is not None else None
+            if written is not None:
+                written.finish()
         except BaseException:
             _HANDS.pop(order.name, None)  # what it sent may land yet: its numbers are not used again
             raise
-        return Appended(stretch.records if stretch is not None else 0)
+        return Appended(written.records if written is not None else 0)
 
 
-def _named(entry: LaneEntry | None) -> LaneEntry:
+def _named(entry: QueryEntry | None) -> QueryEntry:
     if entry is None:
         raise InternalError("record lane: rows came of which nobody said the origin")
     return entry
 
 
-class Stretch:
+class WrittenRange:
     """One task: a range of one source partition."""
 
-    def __init__(self, hand: Hand, entry: LaneEntry, shelf: Shelf) -> None:
+    def __init__(self, hand: TransformProducer, entry: QueryEntry, spool: Spool) -> None:
         self.records = 0
-        self._hand, self._entry, self._shelf = hand, entry, shelf
+        self._producer, self._entry, self._spool = hand, entry, spool
         self._next = entry.start
         self._home_end: int | None = None
         self._due: list[LedgerRecord] = []  # receipts of what is proven, written with the next intent or at the end
@@ -205,8 +224,8 @@ class Stretch:
         """Intent, batches, receipts."""
         offsets = batch.column("offset").to_pylist()
         batches: list[BatchView] = []
-        if self._hand.order.has_shelf:
-            batches, count = self._shelf.pick_up(offsets)
+        if self._producer.order.has_spool:
+            batches, count = self._spool.pick_up(offsets)
             batch, offsets = batch.slice(0, count), offsets[:count]
         try:
             packing = self._packed(batch, offsets, batches)
@@ -225,13 +244,13 @@ class Stretch:
     def finish(self) -> None:
         """Everything of the range is done, whatever of it was left out."""
         self._settle_due(self._entry.end)
-        self._shelf.clear()
+        self._spool.clear()
 
     # --- what and where to ----------------------------------------------------------------------------------------
 
     def _packed(self, batch: pa.RecordBatch, offsets: list[int], batches: list[BatchView]) -> Packing:
         """What was not changed goes as it came, if it can."""
-        order, entry = self._hand.order, self._entry
+        order, entry = self._producer.order, self._entry
         count, names = len(offsets), batch.schema.names
         topics: list[str | None] = batch.column("topic").to_pylist() if "topic" in names else [entry.topic] * count
         partitions: list[int | None] = [entry.partition] * count
@@ -254,7 +273,7 @@ class Stretch:
     def _columns(
         self, batch: pa.RecordBatch, offsets: list[int], batches: list[BatchView], changes: Sequence[Change]
     ) -> Columns:
-        """The records of some rows: what did not come out of Spark lies on the shelf, or is made of what lies there."""
+        """The records of some rows: what did not come out of Spark lies on the spool, or is made of what lies there."""
         columns = from_arrow(batch)[0]
         if batches:
             found = Columns()
@@ -275,12 +294,12 @@ class Stretch:
 
     def _codec(self, batches: Sequence[BatchView]) -> int:
         """What the file says; if it says nothing, what the source has."""
-        if self._hand.codec is not None:
-            return self._hand.codec
+        if self._producer.codec is not None:
+            return self._producer.codec
         return batches[0].codec if batches else 0
 
     def _limit(self, target: TopicPartition) -> int:
-        return self._hand.topic(target.topic, self._entry.partitions).message_bytes_max
+        return self._producer.topic(target.topic, self._entry.partitions).message_bytes_max
 
     def _rows_of(
         self, keys: Sequence[bytes | None], offsets: list[int], topics: list[str | None], partitions: list[int | None]
@@ -300,7 +319,7 @@ class Stretch:
         return dict(found)
 
     def _target(self, topic: str | None, partition: int | None, key: bytes | None, offset: int) -> TopicPartition:
-        entry, hand = self._entry, self._hand
+        entry, hand = self._entry, self._producer
         name = topic or ""
         if name == entry.topic and not hand.order.names_are_final:
             name = entry.remote
@@ -314,34 +333,34 @@ class Stretch:
         if partition is None:
             partition = (murmur2(key) & 0x7FFFFFFF) % count if key is not None else entry.partition % count
         if not 0 <= partition < count:
-            told = f"the transform names partition {partition} of {name}, which has {count}"
-            raise self._stopped(TargetRefusedRecords(f"{entry.place}: offset {offset}: {told}"))
+            text = f"the transform names partition {partition} of {name}, which has {count}"
+            raise self._stopped(TargetRefusedRecords(f"{entry.place}: offset {offset}: {text}"))
         return TopicPartition(name, partition)
 
     def _stopped(self, error: ReplicationError) -> ReplicationError:
-        stop_partition(self._hand.order, self._entry, error, self._next)
+        stop_partition(self._producer.order, self._entry, error, self._next)
         return error
 
-    def _told(self, stop: Stop) -> ReplicationError:
+    def _told(self, stop: PackingStop) -> ReplicationError:
         """As the byte lane tells it."""
         if not isinstance(stop.error, RecordTooLarge):
             return stop.error
         size, limit = stop.error.size, stop.error.limit
-        told = f"{self._entry.place}: the record at upstream offset {stop.upstream} has {size} bytes after its transform"
+        text = f"{self._entry.place}: the record at upstream offset {stop.upstream} has {size} bytes after its transform"
         hint = f"raise max.message.bytes of topic {stop.target.topic} on the target"
-        whole = f"{told}; {stop.target} takes {limit}"
+        whole = f"{text}; {stop.target} takes {limit}"
         return RecordTooLarge(whole, offset=stop.upstream, size=size, limit=limit, hint=hint)
 
     # --- intent, batches, receipts --------------------------------------------------------------------------------
 
     def _announce(self, sendings: Mapping[TopicPartition, Sending], until: int) -> None:
-        hand, entry = self._hand, self._entry
+        hand, entry = self._producer, self._entry
         targets = tuple(
-            IntentTarget(target, hand.end(target), hand.sequences.get(target, 0), sending.stretches)
+            IntentTarget(target, hand.end(target), hand.sequences.get(target, 0), sending.ranges)
             for target, sending in sendings.items()
         )
         intent = Intent(entry.place, entry.attempt, self._next, until, hand.transactional_id, *hand.producer, targets)
-        tell(hand.order, [*self._due, intent])
+        report(hand.order, [*self._due, intent])
         self._due = []
         if failpoints.ARMED:
             failpoints.point("lane.intent_acked")
@@ -358,13 +377,13 @@ class Stretch:
             size += more
             for target, base in bases.items():
                 count = heads[target].count
-                if base < self._hand.ends[target]:
+                if base < self._producer.ends[target]:
                     raise self._stopped(self._shorter(target, base))
-                for run in placed_runs(sendings[target].stretches, sent[target], count, base):
+                for run in placed_runs(sendings[target].ranges, sent[target], count, base):
                     extend_runs(runs[target], *run)
                 sent[target] += count
-                self._hand.sequences[target] = (self._hand.sequences.get(target, 0) + count) % SEQUENCE_MODULUS
-                self._hand.ends[target] = base + count
+                self._producer.sequences[target] = (self._producer.sequences.get(target, 0) + count) % SEQUENCE_MODULUS
+                self._producer.ends[target] = base + count
             left = {target: batches for target, batches in left.items() if batches}
             if failpoints.ARMED:
                 failpoints.point("lane.batch_acked")
@@ -372,13 +391,13 @@ class Stretch:
 
     def _shorter(self, target: TopicPartition, base: int) -> ReplicationError:
         return TargetTopicRecreated(
-            f"{self._entry.place}: {target} put a record at offset {base}, {self._hand.ends[target]} or more was expected: "
+            f"{self._entry.place}: {target} put a record at offset {base}, expected {self._producer.ends[target]} or more: "
             "the topic was deleted and created again, or lost its end"
         )
 
-    def _append(self, heads: Mapping[TopicPartition, Ready]) -> tuple[dict[TopicPartition, int], int]:
+    def _append(self, heads: Mapping[TopicPartition, ReadyBatch]) -> tuple[dict[TopicPartition, int], int]:
         """Where the batches lie, and how many bytes they are."""
-        hand = self._hand
+        hand = self._producer
         batches = {
             target: ready.made(Producer(*hand.producer, hand.sequences.get(target, 0))) for target, ready in heads.items()
         }
@@ -412,7 +431,7 @@ class Stretch:
     def _downstream(self) -> int:
         """Where the copy ends; the target tells it if nothing of this range went there."""
         if self._home_end is None:
-            self._home_end = list_offsets(self._hand.client, [self._entry.home], timestamp=LATEST)[self._entry.home][0]
+            self._home_end = list_offsets(self._producer.client, [self._entry.home], timestamp=LATEST)[self._entry.home][0]
         return self._home_end
 
     def _settle_due(self, upstream: int) -> None:
@@ -423,7 +442,7 @@ class Stretch:
             self._due[-1] = replace(self._due[-1], position=at)
         else:
             self._due.append(Receipt(entry.place, entry.attempt, at, -1, 0, 0, ()))
-        tell(self._hand.order, self._due)
+        report(self._producer.order, self._due)
         self._due = []
 
 

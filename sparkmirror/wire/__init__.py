@@ -34,7 +34,7 @@ from sparkmirror.wire.record_batch import (
     read_records,
     read_rows,
 )
-from sparkmirror.wire.rewrite import Parcel, assemble, stamp
+from sparkmirror.wire.rewrite import OutgoingBatch, assemble, stamp
 from sparkmirror.wire.schema import MalformedInternalRecord
 from sparkmirror.wire.tails import Headers
 
@@ -47,9 +47,9 @@ __all__ = [
     "Columns",
     "Headers",
     "MalformedInternalRecord",
+    "OutgoingBatch",
     "PackLimits",
     "Packed",
-    "Parcel",
     "Producer",
     "Record",
     "Row",

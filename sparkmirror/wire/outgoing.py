@@ -29,7 +29,7 @@ from sparkmirror.wire.record_batch import (
     control_type,
     read_rows,
 )
-from sparkmirror.wire.rewrite import Parcel, assemble, patch
+from sparkmirror.wire.rewrite import OutgoingBatch, assemble, patch
 from sparkmirror.wire.splice import RECORDS_MAX, Bounds, Splicer
 
 __all__ = ["AbortedTransactions", "PackLimits", "Packed", "pack"]
@@ -69,7 +69,7 @@ class PackLimits:
 class Packed:
     """The parcels in order, the first upstream offset not accounted for, and what stopped the packing there, if any."""
 
-    parcels: list[Parcel]
+    outgoing_batches: list[OutgoingBatch]
     next_upstream: int
     stopped: ReplicationError | None = None
 
@@ -96,17 +96,17 @@ def pack(
     packer = _Packer(from_offset, until, aborted or (), limits)
     packer.lowest = from_offset if patched else 0
     packer.run(batches)
-    _assert_window(packer.parcels, from_offset)
-    return Packed(patched + packer.parcels, packer.next_upstream, packer.stopped)
+    _assert_window(packer.outgoing_batches, from_offset)
+    return Packed(patched + packer.outgoing_batches, packer.next_upstream, packer.stopped)
 
 
-def _patch_leading(batches: Sequence[BatchView], start: int, until: int, limits: PackLimits) -> list[Parcel]:
+def _patch_leading(batches: Sequence[BatchView], start: int, until: int, limits: PackLimits) -> list[OutgoingBatch]:
     """The leading batches that need nothing but a new header: nearly always all of them, so this is the short way."""
     if limits.refuse_null_keys or limits.timestamp_before_min is not None:
         return []
     newest = _OFFSET_END if limits.timestamp_after_max is None else limits.timestamp_after_max
     largest, is_alone = limits.batch_bytes_max, len(batches) == 1
-    parcels: list[Parcel] = []
+    outgoing_batches: list[OutgoingBatch] = []
     for view in batches:
         base, count, delta = view[0], view[12], view[6]
         if (
@@ -119,18 +119,18 @@ def _patch_leading(batches: Sequence[BatchView], start: int, until: int, limits:
             or (not is_alone and limits.is_small(view))
         ):
             break
-        parcels.append(patch(view))
+        outgoing_batches.append(patch(view))
         start = base + count
-    return parcels
+    return outgoing_batches
 
 
-def _assert_window(parcels: list[Parcel], from_offset: int) -> None:
+def _assert_window(outgoing_batches: list[OutgoingBatch], from_offset: int) -> None:
     position = from_offset
-    for parcel in parcels:
-        first = parcel.pieces[0][0]
+    for outgoing in outgoing_batches:
+        first = outgoing.pieces[0][0]
         if first < position:
             raise InternalError(f"invariant A: a parcel begins at upstream {first}, {position} or later expected")
-        position = parcel.next_upstream
+        position = outgoing.next_upstream
 
 
 class AbortedTransactions:
@@ -187,7 +187,7 @@ class _Packer:
         "_until",
         "lowest",
         "next_upstream",
-        "parcels",
+        "outgoing_batches",
         "stopped",
     )
 
@@ -200,7 +200,7 @@ class _Packer:
         )
         self._group = _Group()
         self._finished = False
-        self.parcels: list[Parcel] = []
+        self.outgoing_batches: list[OutgoingBatch] = []
         self.next_upstream = start
         self.stopped: ReplicationError | None = None
 
@@ -254,7 +254,7 @@ class _Packer:
             return
         whole = view.base_offset >= self._from and view.last_offset < self._until
         fits = view.size <= self._limits.batch_bytes_max
-        piece = _Wanted(view, whole and fits and view.is_dense and not view.is_log_append_time, end)
+        piece = _WantedRecords(view, whole and fits and view.is_dense and not view.is_log_append_time, end)
         if not piece.patchable or _is_suspect(view, self._limits):
             piece.rows = self._wanted_rows(view)
             piece.cut_at_refused(self._limits)
@@ -271,7 +271,7 @@ class _Packer:
             return rows
         return [row for row in rows if self._from <= row[0] < self._until]
 
-    def _join_group(self, piece: _Wanted) -> None:
+    def _join_group(self, piece: _WantedRecords) -> None:
         group, view = self._group, piece.view
         limits = self._limits
         # The splicer knows by itself when it is full.
@@ -318,13 +318,13 @@ class _Packer:
             self._read_into_group(rows, lone.codec)
             group.is_read = True
 
-    def _send_alone(self, piece: _Wanted) -> None:
+    def _send_alone(self, piece: _WantedRecords) -> None:
         self._close_group()
         if self._finished:
             return
         self._advance(piece.view, piece.next_upstream)
         if piece.patchable:
-            self.parcels.append(patch(piece.view))
+            self.outgoing_batches.append(patch(piece.view))
         else:
             self._assemble(piece.rows or [], piece.view.codec, piece.next_upstream)
 
@@ -332,15 +332,15 @@ class _Packer:
         group, self._group = self._group, _Group()
         if group.lone is not None:
             self._splicer.drop()
-            self.parcels.append(patch(group.lone))
+            self.outgoing_batches.append(patch(group.lone))
         elif self._splicer.count:
-            self.parcels.append(self._splicer.finish(group.next_upstream))
+            self.outgoing_batches.append(self._splicer.finish(group.next_upstream))
         else:
             self._assemble(group.rows, group.codec, group.next_upstream)
 
     def _assemble(self, rows: list[Row], codec: int, end: int) -> None:
         done = assemble(rows, codec, batch_bytes_max=self._limits.batch_bytes_max, next_upstream=end)
-        self.parcels += done.parcels
+        self.outgoing_batches += done.outgoing_batches
         if done.stopped is not None:
             self._finish(done.stopped, done.stopped.offset)
 
@@ -358,7 +358,7 @@ class _Packer:
         self.stopped, self.next_upstream, self._finished = error, max(self._from, offset), True
 
 
-class _Wanted:
+class _WantedRecords:
     """One batch with something to copy: how far it is accounted for, and its rows once they were needed."""
 
     __slots__ = ("next_upstream", "patchable", "refusal", "rows", "view")

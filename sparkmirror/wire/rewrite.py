@@ -36,7 +36,7 @@ __all__ = [
     "TABLE",
     "TIMED",
     "Assembled",
-    "Parcel",
+    "OutgoingBatch",
     "assemble",
     "join_batch",
     "patch",
@@ -58,7 +58,7 @@ _NO_LIMIT = 1 << 62
 
 
 @dataclass(slots=True)
-class Parcel:
+class OutgoingBatch:
     """One batch ready for the target, and which upstream records it carries.
 
     `pieces` are runs of consecutive upstream offsets as (first offset, length), in order. `next_upstream` is the first
@@ -76,7 +76,7 @@ class Parcel:
 class Assembled:
     """Parcels made of rows, and the error at the first row that could not be carried."""
 
-    parcels: list[Parcel]
+    outgoing_batches: list[OutgoingBatch]
     stopped: RecordTooLarge | None = None
 
 
@@ -91,12 +91,12 @@ def stamp(buffer: memoryview | bytearray, producer_id: int, producer_epoch: int,
     struct.pack_into(">I", buffer, CRC_AT, crc32c(memoryview(buffer)[CRC_FROM:]))
 
 
-def patch(view: BatchView) -> Parcel:
+def patch(view: BatchView) -> OutgoingBatch:
     """The batch itself as a parcel, without copying; it must be dense and wholly wanted."""
     raw = view.raw
     buffer = bytearray(raw) if raw.readonly else raw
     pieces = ((view.base_offset, view.count),)
-    return Parcel(buffer, view.count, pieces, view.last_offset + 1, view.max_timestamp)
+    return OutgoingBatch(buffer, view.count, pieces, view.last_offset + 1, view.max_timestamp)
 
 
 def assemble(rows: Sequence[Row], codec: int, *, batch_bytes_max: int, next_upstream: int) -> Assembled:
@@ -108,8 +108,8 @@ def assemble(rows: Sequence[Row], codec: int, *, batch_bytes_max: int, next_upst
         following = _assemble_next(rows[start:stop], codec, batch_bytes_max, done)
         # What had to be split once will have to be again: do not compress all that is left each time.
         start, reach = start + following, 2 * following
-    if done.stopped is None and done.parcels:
-        done.parcels[-1].next_upstream = next_upstream
+    if done.stopped is None and done.outgoing_batches:
+        done.outgoing_batches[-1].next_upstream = next_upstream
     return done
 
 
@@ -119,14 +119,14 @@ def _assemble_next(rows: Sequence[Row], codec: int, batch_bytes_max: int, done: 
         parts, count = _lay(rows, _NO_LIMIT)
         packed = compress(codec, memoryview(b"".join(parts))[HEADER_BYTES:])
         if HEADER_BYTES + len(packed) <= batch_bytes_max:
-            done.parcels.append(_finish(rows, codec, [HEADER_SPACE, packed]))
+            done.outgoing_batches.append(_finish(rows, codec, [HEADER_SPACE, packed]))
             return count
         if count == 1:
             break  # one record that its codec does not make small enough: it may fit as it is
         rows = rows[: count // 2]
     parts, count = _lay(rows, batch_bytes_max - HEADER_BYTES)
     if count:
-        done.parcels.append(_finish(rows[:count], NONE, parts))
+        done.outgoing_batches.append(_finish(rows[:count], NONE, parts))
     else:
         done.stopped = _too_large(rows[0], batch_bytes_max)
     return count
@@ -163,10 +163,10 @@ def _lay(rows: Sequence[Row], body_bytes_max: int) -> tuple[list[bytes], int]:
     return parts, count
 
 
-def _finish(rows: Sequence[Row], codec: int, parts: list[bytes]) -> Parcel:
+def _finish(rows: Sequence[Row], codec: int, parts: list[bytes]) -> OutgoingBatch:
     count, newest = len(rows), max(map(itemgetter(1), rows))
     batch = join_batch(parts, codec, count, rows[0][1], newest)
-    return Parcel(batch, count, _pieces(rows), rows[-1][0] + 1, newest)
+    return OutgoingBatch(batch, count, _pieces(rows), rows[-1][0] + 1, newest)
 
 
 def _pieces(rows: Sequence[Row]) -> tuple[tuple[int, int], ...]:

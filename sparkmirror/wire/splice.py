@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from sparkmirror.wire.codecs import NONE
 from sparkmirror.wire.record_batch import HEADER_BYTES, BatchView, Row
-from sparkmirror.wire.rewrite import HEADER_SPACE, REACH_MS, TABLE, TIMED, Parcel, join_batch, record_head
+from sparkmirror.wire.rewrite import HEADER_SPACE, REACH_MS, TABLE, TIMED, OutgoingBatch, join_batch, record_head
 from sparkmirror.wire.varint import ZIGZAG, encode_varint
 
 __all__ = ["RECORDS_MAX", "Bounds", "Splicer", "Taken"]
@@ -262,14 +262,14 @@ class Splicer:
         self._room -= need
         return True
 
-    def finish(self, next_upstream: int) -> Parcel:
+    def finish(self, next_upstream: int) -> OutgoingBatch:
         """The batch as it stands; the next one begins empty."""
         count, newest = self.count, self._newest
         batch = join_batch(self._parts, NONE, count, self._base_timestamp, newest)
         self._begin_piece(0)
-        parcel = Parcel(batch, count, tuple(self._pieces), next_upstream, newest)
+        outgoing = OutgoingBatch(batch, count, tuple(self._pieces), next_upstream, newest)
         self._begin()
-        return parcel
+        return outgoing
 
     def drop(self) -> None:
         """Begins anew without giving anything out."""

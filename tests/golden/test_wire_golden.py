@@ -123,9 +123,9 @@ def test_batch_of_the_java_client_is_carried_by_every_lane(entry: dict[str, Any]
         views = read_batches(memoryview(buffer), 0, len(buffer))
         result = pack(views, from_offset=start, until_offset=None, aborted=None, limits=LIMITS)
         found: list[Record] = []
-        for parcel in result.parcels:
-            stamp(parcel.buffer, 1, 0, 0)
-            [view] = read_batches(memoryview(parcel.buffer), 0, len(parcel.buffer))
+        for outgoing in result.outgoing_batches:
+            stamp(outgoing.buffer, 1, 0, 0)
+            [view] = read_batches(memoryview(outgoing.buffer), 0, len(outgoing.buffer))
             found += read_records(view)
         wanted = [] if "marker" in entry["name"] else _expected(entry)[start - 500 :]
         assert [(r.timestamp, r.key, r.value, r.headers) for r in found] == [

@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from sparkmirror.clusters import METADATA_VERSIONS, Address, ClusterClient, Lane, connect, connection, metadata_request
+from sparkmirror.clusters import (
+    METADATA_VERSIONS,
+    Address,
+    ClusterClient,
+    PipelinedConnection,
+    connect,
+    connection,
+    metadata_request,
+)
 from sparkmirror.config.values import ClusterSettings
 from sparkmirror.errors import ClusterError, ClusterUnreachable, ConnectionLost
 
@@ -136,7 +144,7 @@ def test_a_client_names_the_cluster_and_every_address(server: Callable[[Talk], H
 def test_a_lane_breaks_and_everybody_who_waits_hears_of_it(server: Callable[[Talk], HostileServer], talk: str) -> None:
     hostile = server(TALKS[talk])
     sock = socket.create_connection((hostile.address.host, hostile.address.port))
-    made = Lane(connection.Connection(sock, hostile.address, "A"), time.monotonic())
+    made = PipelinedConnection(connection.Connection(sock, hostile.address, "A"), time.monotonic())
     heard: list[object] = []
     made.send(1, 12, [b"body"], lambda answer, at: heard.append(answer), time.monotonic())
     made.flush()
@@ -156,7 +164,7 @@ def test_a_lane_that_hears_nonsense_tells_who_asked_and_never_raises(
 ) -> None:
     hostile = server(TALKS[talk])
     sock = socket.create_connection((hostile.address.host, hostile.address.port))
-    made = Lane(connection.Connection(sock, hostile.address, "A"), time.monotonic())
+    made = PipelinedConnection(connection.Connection(sock, hostile.address, "A"), time.monotonic())
     heard: list[object] = []
     made.ask(metadata_request(["t"], METADATA_VERSIONS[1]), heard.append, time.monotonic())
     deadline = time.monotonic() + SECONDS_MAX

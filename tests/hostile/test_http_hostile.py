@@ -222,8 +222,8 @@ def test_who_goes_away_without_taking_his_answer_is_forgotten(
     with closing(called(door)) as caller:
         caller.send(get("/flows/A->B") + rest)
         caller.socket.shutdown(socket.SHUT_WR)
-        await_true(lambda: bool(door._house.guests))
-        await_true(lambda: not door._house.guests)
+        await_true(lambda: bool(door._house.clients))
+        await_true(lambda: not door._house.clients)
 
 
 def test_who_does_not_read_what_he_asked_for_holds_nobody_up(door: HttpDoor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,7 +329,7 @@ def test_a_token_is_asked_for_over_tls(tmp_path: Path) -> None:
         with ExitStack() as stack:  # who does not shake hands has no more room than others
             silent = [stack.enter_context(closing(Caller(port))) for _ in range(2 * CONNECTIONS_OF_ONE_MAX)]
             assert all(caller.is_hung_up_on() for caller in silent[: CONNECTIONS_OF_ONE_MAX - 1])
-            assert len(door._house.guests) <= CONNECTIONS_OF_ONE_MAX
+            assert len(door._house.clients) <= CONNECTIONS_OF_ONE_MAX
             assert status("/health/live") == 200
         for _ in range(20):
             assert status("/health/live") == 200
@@ -347,7 +347,7 @@ def test_callers_that_go_away_write_nothing_to_the_log(door: HttpDoor, capfd: py
     for _ in range(5):
         with closing(called(door)) as caller:
             caller.send(get("/health/live") * 30)
-    await_true(lambda: not door._house.guests)
+    await_true(lambda: not door._house.clients)
     assert capfd.readouterr().err == ""
     assert door.trouble == ""
 

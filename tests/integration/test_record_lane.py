@@ -141,7 +141,7 @@ WAYS = {
 def test_every_shape_comes_through_whether_batches_go_as_they_came_or_not(
     source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path, wanted: list[str]
 ) -> None:
-    """All columns stay on the shelf: batches as they came, records picked from them, records with a header more."""
+    """All columns stay on the spool: batches as they came, records picked from them, records with a header more."""
     alias = "-".join(["ways", *wanted])
     topics = {way: f"{alias}-{way}" for way in wanted}
     create_topics(source_cluster, {topic: (PARTITIONS, {"retention.ms": "-1"}) for topic in topics.values()})

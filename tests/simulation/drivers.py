@@ -19,6 +19,7 @@ from sparkmirror.ledger import (
     AskProducer,
     Attempt,
     Closed,
+    CopyState,
     LedgerRecord,
     LedgerView,
     Open,
@@ -29,7 +30,6 @@ from sparkmirror.ledger import (
     Release,
     SlotBeat,
     SlotStop,
-    Standing,
     State,
     close_lost_attempt,
     compacting,
@@ -265,9 +265,9 @@ class Driver(Process):
             slot = self._moving.pop(partition, self.clock.rng.randrange(self.world.slots))
             orders.append(self._order(partition, ready, slot))
         with mock.patch.object(compacting, "ATTEMPTS_MAX", self.world.attempts_max):
-            restated = [compacting.restate(self.view.of(order.partition), order) for order in orders]
-        yield from self._append([*orders, *(receipt for receipts, _ in restated for receipt in receipts)])
-        keys = [key for _, tombstones in restated for key, _ in tombstones]
+            compacted = [compacting.compact(self.view.of(order.partition), order) for order in orders]
+        yield from self._append([*orders, *(receipt for receipts, _ in compacted for receipt in receipts)])
+        keys = [key for _, tombstones in compacted for key, _ in tombstones]
         if keys:
             yield from self.insist(lambda: self.world.book.remove(keys, self.name))
         for order in orders:
@@ -441,9 +441,10 @@ class Mover(Driver):
             ends = yield self.call(self.world.targets[partition].ends)
         source = self.world.sources[partition]
         limit = source.limit(self.world.read_committed)
-        standing = Standing(partition, position, newest.life, newest.life, source.log_start, limit, ends.log_end)
+        topics = newest.topic_incarnation
+        copy_state = CopyState(partition, position, topics, topics, source.log_start, limit, ends.log_end)
         try:
-            move = skip(standing, min(position.upstream + self.clock.rng.randint(1, 6), limit))
+            move = skip(copy_state, min(position.upstream + self.clock.rng.randint(1, 6), limit))
         except MoveRefused as refused:
             self.clock.note(f"{self.name}: {refused}")
             return []

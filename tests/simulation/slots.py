@@ -35,7 +35,7 @@ from sparkmirror.ledger import (
     find_out,
 )
 from sparkmirror.model import TopicPartition
-from sparkmirror.wire import PackLimits, Parcel, Producer, pack, stamp
+from sparkmirror.wire import OutgoingBatch, PackLimits, Producer, pack, stamp
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -65,7 +65,7 @@ class Relay:
 
     copy: PartitionCopy
     size_max: int
-    queue: deque[Parcel] = field(default_factory=deque)
+    queue: deque[OutgoingBatch] = field(default_factory=deque)
     fetching: bool = False
     fetch_after: float = 0.0
     lane: Lane | None = None
@@ -400,18 +400,18 @@ class SlotActor(Process):
     def _lane_lost(self, relay: Relay, lane: Lane) -> None:
         if relay.lane is lane:
             relay.lane = None
-        relay.copy.lane_lost("the connection broke")
+        relay.copy.connection_lost("the connection broke")
         self._attend(relay)
 
     def _send(self, relay: Relay, lane: Lane) -> None:
-        parcel, copy = relay.queue.popleft(), relay.copy
+        outgoing, copy = relay.queue.popleft(), relay.copy
         order, now = copy.order, self.clock.now
-        size = len(parcel.buffer)
-        sent = copy.send(parcel.count, parcel.pieces, parcel.next_upstream, size, 0, parcel.max_timestamp, now)
-        stamp(parcel.buffer, order.producer_id, order.producer_epoch, sent.sequence)
-        upstreams = tuple(u for first, length in parcel.pieces for u in range(first, first + length))
+        size = len(outgoing.buffer)
+        sent = copy.send(outgoing.count, outgoing.pieces, outgoing.next_upstream, size, 0, outgoing.max_timestamp, now)
+        stamp(outgoing.buffer, order.producer_id, order.producer_epoch, sent.sequence)
+        upstreams = tuple(u for first, length in outgoing.pieces for u in range(first, first + length))
         producer = Producer(order.producer_id, order.producer_epoch, sent.sequence)
-        request = Request(bytes(parcel.buffer), producer, parcel.count, order.attempt, upstreams, self.name)
+        request = Request(bytes(outgoing.buffer), producer, outgoing.count, order.attempt, upstreams, self.name)
         self.world.judge.sent(self, order, request)
 
         def answered(error: int, base: int) -> None:
@@ -442,9 +442,9 @@ class SlotActor(Process):
 
     def _enqueue(self, relay: Relay, packed: Any) -> None:
         copy = relay.copy
-        if packed.parcels:
-            packed.parcels[-1].next_upstream = packed.next_upstream
-            relay.queue.extend(packed.parcels)
+        if packed.outgoing_batches:
+            packed.outgoing_batches[-1].next_upstream = packed.next_upstream
+            relay.queue.extend(packed.outgoing_batches)
         elif relay.queue:
             relay.queue[-1].next_upstream = packed.next_upstream
         else:

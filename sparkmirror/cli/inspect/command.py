@@ -284,8 +284,8 @@ def _inspect_flow(
                 summary.take(row, target_state="Unknown" if wanted.is_strict else row.facts.target_state or "Unknown")
         tally.finish()
         notes = inspection.state.notes
-        standing = inspection.standing() if wanted.knows_more else None
-        return InspectedFlow(str(flow.name), tally, standing, notes.is_complete), notes
+        health = inspection.health() if wanted.knows_more else None
+        return InspectedFlow(str(flow.name), tally, health, notes.is_complete), notes
     finally:
         inspection.close()
 

@@ -199,7 +199,7 @@ def _flow_value(report: InspectedFlow, notes: Notes) -> dict[str, Any]:
         "flow": report.flow,
         "skipped": report.skipped or None,
         "complete": report.is_complete,
-        "standing": None if report.standing is None else asdict(report.standing),
+        "standing": None if report.health is None else asdict(report.health),
         "positions": tally.positions,
         "results": dict(tally.results),
         "verdicts": {str(number): count for number, count in sorted(tally.verdicts.items())},

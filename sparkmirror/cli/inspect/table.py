@@ -11,7 +11,7 @@ from sparkmirror.cli.inspect.actions import action_of
 from sparkmirror.cli.styled_lines import INDENT, LABELS, STYLES, Line, print_lines
 from sparkmirror.cli.text import amount, duration, printable
 from sparkmirror.diagnose.findings import Severity
-from sparkmirror.examination import CauseTally, FlowStanding, FlowTally, InspectedFlow, InspectedRow
+from sparkmirror.examination import CauseTally, FlowHealth, FlowTally, InspectedFlow, InspectedRow
 from sparkmirror.state import Notes
 
 __all__ = ["TableForm", "flow_lines"]
@@ -53,7 +53,7 @@ def flow_lines(
     report: InspectedFlow, path: str, *, includes_ok: bool = False, before: InspectedFlow | None = None
 ) -> Iterator[Line]:
     """One flow."""
-    yield [(printable(report.flow), "bold"), (f"  {_standing(report, before)}", "")]
+    yield [(printable(report.flow), "bold"), (f"  {_health(report, before)}", "")]
     tally = report.tally
     if tally.positions:
         yield [(f"  {amount(tally.positions)} positions: ", ""), *_results(tally)]
@@ -67,34 +67,34 @@ def flow_lines(
         yield [("not complete: ", "bold yellow"), ("questions stayed open, see the notes", "")]
 
 
-def _standing(report: InspectedFlow, before: InspectedFlow | None) -> str:
-    standing = report.standing
-    if report.skipped or standing is None:
+def _health(report: InspectedFlow, before: InspectedFlow | None) -> str:
+    health = report.health
+    if report.skipped or health is None:
         return report.skipped
-    words = [_written(standing), _lag(standing, before), f"{_counted(standing.groups, 'group')} inspected"]
-    if standing.groups_left_out:
-        words.append(f"{amount(standing.groups_left_out)} without members left out (--include-inactive-groups)")
+    words = [_written(health), _lag(health, before), f"{_counted(health.groups, 'group')} inspected"]
+    if health.groups_left_out:
+        words.append(f"{amount(health.groups_left_out)} without members left out (--include-inactive-groups)")
     return ", ".join(word for word in words if word)
 
 
-def _written(standing: FlowStanding) -> str:
-    if standing.last_written_ms is None:
+def _written(health: FlowHealth) -> str:
+    if health.last_written_ms is None:
         return "nothing was ever written by a mirror"
-    ago_s = max(standing.read_at_ms - standing.last_written_ms, 0) / 1000
-    return f"{standing.runner}, last written {duration(ago_s)} ago"
+    ago_s = max(health.read_at_ms - health.last_written_ms, 0) / 1000
+    return f"{health.runner}, last written {duration(ago_s)} ago"
 
 
-def _lag(standing: FlowStanding, before: InspectedFlow | None) -> str:
-    if standing.copy_lag is None:
+def _lag(health: FlowHealth, before: InspectedFlow | None) -> str:
+    if health.copy_lag is None:
         return ""
-    words = f"copy lag {amount(standing.copy_lag)}"
-    if before is None or before.standing is None or before.standing.copy_lag is None:
+    words = f"copy lag {amount(health.copy_lag)}"
+    if before is None or before.health is None or before.health.copy_lag is None:
         return words
-    change = standing.copy_lag - before.standing.copy_lag
-    seconds = (standing.read_at_ms - before.standing.read_at_ms) / 1000
+    change = health.copy_lag - before.health.copy_lag
+    seconds = (health.read_at_ms - before.health.read_at_ms) / 1000
     trend = f"{change:+,} in {duration(seconds)}"
-    if change < 0 and standing.copy_lag and seconds > 0:
-        trend += f", done in about {duration(standing.copy_lag / (-change / seconds))}"
+    if change < 0 and health.copy_lag and seconds > 0:
+        trend += f", done in about {duration(health.copy_lag / (-change / seconds))}"
     return f"{words} ({trend})"
 
 

@@ -43,5 +43,5 @@ def export(
             out.write(found.to_json())
     except OSError as error:
         raise MoveRefused(f"{positions} cannot be written: {error.strerror}", hint="give a new file") from error
-    told = f"{amount(len(found.positions))} records and {amount(len(found.ledger))} positions of the ledger"
-    print(printable(f"flow {found.flow}: {told} are in {positions}"))
+    text = f"{amount(len(found.positions))} records and {amount(len(found.ledger))} positions of the ledger"
+    print(printable(f"flow {found.flow}: {text} are in {positions}"))

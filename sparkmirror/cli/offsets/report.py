@@ -48,8 +48,8 @@ def _end_lines(verdict: MoveVerdict) -> Iterator[str]:
         yield "there is nothing more to change" if verdict.is_applied else "there is nothing to change"
         return
     if verdict.undo_file:
-        told = "what was there before is in" if verdict.is_applied else "what is there now would be saved to"
-        yield f"  {told} {verdict.undo_file}"
+        text = "what was there before is in" if verdict.is_applied else "what is there now would be saved to"
+        yield f"  {text} {verdict.undo_file}"
     yield "changed; the next run goes on there" if verdict.is_applied else "nothing was changed; --yes does it"
 
 
@@ -122,7 +122,7 @@ def _target_lines(verdict: MoveVerdict, plan: TargetPlan) -> Iterator[str]:
     for internal in (plan.checkpoints_topic, plan.syncs_topic):
         if internal is not None:
             yield f"  {internal} {done} deleted"
-    for partition in plan.anew:
+    for partition in plan.restarted:
         yield f"  {partition}: an offset sync that begins anew {done} written"
     for topic in plan.kept:
         yield f"  {topic} stays: the source does not have its topic any more"
@@ -130,11 +130,11 @@ def _target_lines(verdict: MoveVerdict, plan: TargetPlan) -> Iterator[str]:
 
 def _commit_lines(verdict: MoveVerdict) -> Iterator[str]:
     """Groups that stand in the copies and for whom something changes."""
-    told = [(commit, effect) for commit, effect in _effects(verdict) if effect]
-    for commit, effect in told[:COMMITS_TOLD_MAX]:
+    text = [(commit, effect) for commit, effect in _effects(verdict) if effect]
+    for commit, effect in text[:COMMITS_TOLD_MAX]:
         yield f"group {commit.group} at {commit.offset} in {commit.partition}: {effect}"
-    if len(told) > COMMITS_TOLD_MAX:
-        yield f"and {amount(len(told) - COMMITS_TOLD_MAX)} more offsets of groups"
+    if len(text) > COMMITS_TOLD_MAX:
+        yield f"and {amount(len(text) - COMMITS_TOLD_MAX)} more offsets of groups"
 
 
 def _effects(verdict: MoveVerdict) -> Iterator[tuple[GroupCommit, str]]:
@@ -172,8 +172,8 @@ def undo_lines(verdict: UndoVerdict) -> list[str]:
     if verdict.commits:
         lines.append(f"  {amount(verdict.commits)} offsets of groups are set again")
     if verdict.undo_file:
-        told = "what was there before is in" if verdict.is_applied else "what is there now would be saved to"
-        lines.append(f"  {told} {verdict.undo_file}")
+        text = "what was there before is in" if verdict.is_applied else "what is there now would be saved to"
+        lines.append(f"  {text} {verdict.undo_file}")
     lines.append("changed; the next run goes on there" if verdict.is_applied else "nothing was changed; --yes does it")
     return [printable(line) for line in lines]
 
@@ -196,7 +196,7 @@ def as_json(verdict: MoveVerdict) -> dict[str, Any]:
         "unmoved": [str(partition) for partition in verdict.unmoved],
         "created": list(verdict.created),
         "deleted": [] if plan is None else [t for t in (*plan.topics, plan.checkpoints_topic, plan.syncs_topic) if t],
-        "syncs_anew": [] if plan is None else [str(partition) for partition in plan.anew],
+        "syncs_anew": [] if plan is None else [str(partition) for partition in plan.restarted],
         "commits": [_commit_json(commit, effect) for commit, effect in _effects(verdict)],
         "notes": list(verdict.notes),
         "undo_file": verdict.undo_file if not verdict.is_nothing else "",
@@ -212,7 +212,7 @@ def _move_json(move: Move) -> dict[str, Any]:
         "target_offset": move.new.downstream,
         "never_copied": None if move.gap is None else list(move.gap),
         "copied_again": move.copied_again,
-        "map_begins_anew": move.is_map_new,
+        "map_restarts": move.is_map_new,
     }
 
 

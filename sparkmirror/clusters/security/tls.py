@@ -260,10 +260,10 @@ def handshake_trouble(error: ssl.SSLError, settings: TlsSettings, host: str, por
 def _untrusted(error: ssl.SSLCertVerificationError, settings: TlsSettings, host: str, port: int) -> str:
     if error.verify_code in (EXPIRED, NOT_YET_VALID):
         days = _presented_days(host, port)
-        told = "has expired or is not yet valid" if days is None else _in_words(*days, datetime.datetime.now(datetime.UTC))
+        text = "has expired or is not yet valid" if days is None else _in_words(*days, datetime.datetime.now(datetime.UTC))
         if days is not None and days[0] <= datetime.datetime.now(datetime.UTC) <= days[1]:
-            told = f"is signed by an authority of {settings.trust_source} whose own certificate is out of date"
-        return f"the broker's certificate {told}; the broker's owner must replace it"
+            text = f"is signed by an authority of {settings.trust_source} whose own certificate is out of date"
+        return f"the broker's certificate {text}; the broker's owner must replace it"
     if error.verify_code in (OTHER_HOST, OTHER_ADDRESS):
         return (
             f"the broker's certificate is not for {host}; connect by a name that it holds, or write "

@@ -147,8 +147,8 @@ def _ask(request: TokenRequest) -> dict[str, Any]:
     answer = _json(body)
     if status != http.client.OK or answer is None:
         code = answer.get("error") if answer is not None else None
-        told = f" ({code})" if isinstance(code, str) and _is_harmless(code, request) else ""
-        raise TokenRefused(f"token endpoint {place} refused client {request.client_id}: status {status}{told}")
+        text = f" ({code})" if isinstance(code, str) and _is_harmless(code, request) else ""
+        raise TokenRefused(f"token endpoint {place} refused client {request.client_id}: status {status}{text}")
     return answer
 
 
@@ -220,8 +220,8 @@ def _json(body: bytes) -> dict[str, Any] | None:
 
 def _life_s(answer: dict[str, Any], token: str) -> float:
     """How long a new token lives; nothing known means: ask each time."""
-    told = [answer.get("expires_in"), _claimed_life_s(token)]
-    known = [float(life) for life in told if isinstance(life, int | float) and 0 < life < LIFE_S_MAX]
+    text = [answer.get("expires_in"), _claimed_life_s(token)]
+    known = [float(life) for life in text if isinstance(life, int | float) and 0 < life < LIFE_S_MAX]
     return min(known, default=0.0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from sparkmirror.diagnose.findings import Finding, Open, Rule, Subject
+from sparkmirror.diagnose.findings import Finding, OpenQuestion, Rule, Subject
 from sparkmirror.diagnose.flow_positions import JudgedPosition, judged_positions
 from sparkmirror.diagnose.rules import (
     contents,
@@ -55,7 +55,7 @@ def _same(name: str, match: re.Match[str]) -> bool:
     return name[0] == match[1] and int(name[1:]) == int(match[2])
 
 
-def judge(facts: Facts, wanted: Collection[str] | None = None) -> Iterator[Finding | Open]:
+def judge(facts: Facts, wanted: Collection[str] | None = None) -> Iterator[Finding | OpenQuestion]:
     """Every finding and every question that stays open, of the wanted ids (None: all)."""
     positions: list[JudgedPosition] | None = None
     for rule in RULES.values():
@@ -65,7 +65,7 @@ def judge(facts: Facts, wanted: Collection[str] | None = None) -> Iterator[Findi
         if absent:
             for part in absent:
                 missing = facts.missing[part]
-                yield Open(rule.id, facts.name, Subject(), f"{part}: {missing.reason}", missing.needs)
+                yield OpenQuestion(rule.id, facts.name, Subject(), f"{part}: {missing.reason}", missing.needs)
             continue
         found = list(rule.check(facts)) if rule.check is not None else []
         if rule.report is not None:

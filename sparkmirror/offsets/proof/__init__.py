@@ -3,17 +3,17 @@
 from sparkmirror.offsets.proof.estimating import by_ledger, by_position
 from sparkmirror.offsets.proof.mapping import UpstreamMap
 from sparkmirror.offsets.proof.proving import Asking, prove, same_record
-from sparkmirror.offsets.proof.values import Ask, Bounds, Budget, Pair, Proof, Seen, Stretch, WalkLimits
+from sparkmirror.offsets.proof.values import Budget, OffsetBounds, Pair, Proof, RecordAsk, RecordRange, Seen, WalkLimits
 
 __all__ = [
-    "Ask",
     "Asking",
-    "Bounds",
     "Budget",
+    "OffsetBounds",
     "Pair",
     "Proof",
+    "RecordAsk",
+    "RecordRange",
     "Seen",
-    "Stretch",
     "UpstreamMap",
     "WalkLimits",
     "by_ledger",

@@ -6,7 +6,7 @@ from bisect import bisect_right
 
 from sparkmirror.ledger import Run
 from sparkmirror.offsets import OffsetMap, SyncHistory
-from sparkmirror.offsets.proof.values import Bounds
+from sparkmirror.offsets.proof.values import OffsetBounds
 
 __all__ = ["UpstreamMap"]
 
@@ -21,17 +21,17 @@ class UpstreamMap:
         kept = [] if syncs is None else [sync for sync in syncs.kept if sync.upstream_offset >= 0]
         self._syncs = sorted((sync.downstream_offset, sync.upstream_offset) for sync in kept)
 
-    def bounds(self, downstream: int) -> Bounds | None:
+    def bounds(self, downstream: int) -> OffsetBounds | None:
         """Where the record at a downstream offset comes from; None if nothing is known at or before it."""
         index = bisect_right(self._run_starts, downstream) - 1
         if index >= 0:
             run = self._runs[index]
             behind = downstream - run.downstream
             if behind < run.length:
-                return Bounds(run.upstream + behind, run.upstream + behind, None)
+                return OffsetBounds(run.upstream + behind, run.upstream + behind, None)
         return self._by_syncs(downstream)
 
-    def _by_syncs(self, downstream: int) -> Bounds | None:
+    def _by_syncs(self, downstream: int) -> OffsetBounds | None:
         index = bisect_right(self._syncs, (downstream, 1 << 63)) - 1
         if index < 0:
             return None
@@ -39,4 +39,4 @@ class UpstreamMap:
         following = self._syncs[index + 1][1] if index + 1 < len(self._syncs) else None
         high = following + 1 if following is not None and following > upstream else None
         # Holes of the source lie between, never on the target: the record is where the difference says, or later.
-        return Bounds(upstream, upstream + downstream - at, high)
+        return OffsetBounds(upstream, upstream + downstream - at, high)

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeVar
 
-from sparkmirror.offsets.proof.values import Ask, Bounds, Pair, Proof, Result, Seen, Side, Stretch
+from sparkmirror.offsets.proof.values import OffsetBounds, Pair, Proof, RecordAsk, RecordRange, Result, Seen, Side
 
 __all__ = ["Asking", "prove", "same_record"]
 
 T = TypeVar("T")
-Asking = Generator[Ask, Stretch, T]
+Asking = Generator[RecordAsk, RecordRange, T]
 
 WINDOW = 5  # records that are compared, so that one repeated record does not fool us
 ENOUGH = 3  # with fewer of them behind the positions, those before are compared too
@@ -129,10 +129,10 @@ class _Proving:
                 return _Located(guessed[0].offset, True)
             found = yield from self._walk(bounds, theirs)
             if found is None and bounds.low > first:  # a map that leads astray must not hide what lies before
-                found = yield from self._walk(Bounds(first, first, bounds.low), theirs)
+                found = yield from self._walk(OffsetBounds(first, first, bounds.low), theirs)
         else:
             start = yield from self._start_by_time(theirs[0])
-            found = yield from self._walk(Bounds(start, start, None), theirs)
+            found = yield from self._walk(OffsetBounds(start, start, None), theirs)
         if found is None:
             raise _Unanswered(self._not_found(theirs[0].offset))
         return found
@@ -142,22 +142,22 @@ class _Proving:
         first = self._pair.source_first
         if record.is_append_time or record.timestamp < 0:
             return first
-        found = yield Ask("source", first, 0, timestamp=record.timestamp)
+        found = yield RecordAsk("source", first, 0, timestamp=record.timestamp)
         _require(found)
         return max(found.next_offset, first)
 
-    def _walk(self, bounds: Bounds, theirs: Sequence[Seen]) -> Asking[_Located | None]:
+    def _walk(self, bounds: OffsetBounds, theirs: Sequence[Seen]) -> Asking[_Located | None]:
         """Looks for a run of records along the source; raises when the budget ends before the log does."""
         at = max(bounds.low, self._pair.source_first)
         tail: list[Seen] = []
         likely: _Located | None = None
         while bounds.high is None or (tail[0].offset if tail else at) < bounds.high:
-            stretch = yield Ask("source", at, WALK, is_walk=True)
-            if stretch.trouble and likely is not None:
+            found_range = yield RecordAsk("source", at, WALK, is_walk=True)
+            if found_range.trouble and likely is not None:
                 return likely
-            _require(stretch)
-            tail = [*tail, *stretch.records]
-            is_last = stretch.is_end or stretch.next_offset <= at
+            _require(found_range)
+            tail = [*tail, *found_range.records]
+            is_last = found_range.is_end or found_range.next_offset <= at
             whole = len(tail) if is_last else max(len(tail) - len(theirs) + 1, 0)
             for start in range(whole):
                 likeness = self._likeness(tail[start : start + len(theirs)], theirs)
@@ -167,7 +167,7 @@ class _Proving:
                     likely = _Located(tail[start].offset, False)
             if is_last:
                 return likely
-            tail, at = tail[whole:], stretch.next_offset
+            tail, at = tail[whole:], found_range.next_offset
         return likely
 
     def _not_found(self, offset: int) -> str:
@@ -203,13 +203,13 @@ class _Proving:
         """Visible records of the source between two offsets; None if the budget does not reach."""
         count, at = 0, start
         while at < stop:
-            stretch = yield Ask("source", at, WALK, is_walk=True)
-            if stretch.trouble:
+            found_range = yield RecordAsk("source", at, WALK, is_walk=True)
+            if found_range.trouble:
                 return None
-            count += sum(record.offset < stop for record in stretch.records)
-            if stretch.is_end or stretch.next_offset <= at:
+            count += sum(record.offset < stop for record in found_range.records)
+            if found_range.is_end or found_range.next_offset <= at:
                 break
-            at = stretch.next_offset
+            at = found_range.next_offset
         return count
 
     # --- reading -------------------------------------------------------------------------------------------------
@@ -219,13 +219,13 @@ class _Proving:
         found: list[Seen] = []
         at = offset
         while len(found) < count:
-            stretch = yield Ask(side, at, count - len(found))
-            _require(stretch)
-            self._has_holes = self._has_holes or stretch.has_holes
-            found += stretch.records
-            if stretch.is_end or stretch.next_offset <= at:
+            found_range = yield RecordAsk(side, at, count - len(found))
+            _require(found_range)
+            self._has_holes = self._has_holes or found_range.has_holes
+            found += found_range.records
+            if found_range.is_end or found_range.next_offset <= at:
                 break
-            at = stretch.next_offset
+            at = found_range.next_offset
         return found[:count]
 
     def _before(self, side: Side, offset: int) -> Asking[list[Seen]]:
@@ -235,13 +235,13 @@ class _Proving:
             at = max(offset - back, first)
             found: list[Seen] = []
             while at < offset:
-                stretch = yield Ask(side, at, back)
-                _require(stretch)
-                self._has_holes = self._has_holes or stretch.has_holes
-                found += [record for record in stretch.records if record.offset < offset]
-                if stretch.is_end or stretch.next_offset <= at:
+                found_range = yield RecordAsk(side, at, back)
+                _require(found_range)
+                self._has_holes = self._has_holes or found_range.has_holes
+                found += [record for record in found_range.records if record.offset < offset]
+                if found_range.is_end or found_range.next_offset <= at:
                     break
-                at = stretch.next_offset
+                at = found_range.next_offset
             if found or offset - back <= first:
                 return found[-WINDOW:]
         return []
@@ -281,9 +281,9 @@ class _Proving:
         )
 
 
-def _require(stretch: Stretch) -> None:
-    if stretch.trouble:
-        raise _Unanswered(stretch.trouble)
+def _require(found_range: RecordRange) -> None:
+    if found_range.trouble:
+        raise _Unanswered(found_range.trouble)
 
 
 def _is_monotonous(records: Sequence[Seen]) -> bool:

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from sparkmirror.model import TopicPartition
 
-__all__ = ["Ask", "Bounds", "Budget", "Pair", "Proof", "Result", "Seen", "Stretch", "WalkLimits"]
+__all__ = ["Budget", "OffsetBounds", "Pair", "Proof", "RecordAsk", "RecordRange", "Result", "Seen", "WalkLimits"]
 
 Result = Literal["exact", "behind", "ahead", "beyond end", "unproven", "moving"]
 Side = Literal["source", "target"]
@@ -28,7 +28,7 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class RecordAsk:
     """Wants up to `count` visible records of one side from `offset` on. A walk is charged to the partition's budget.
 
     With `timestamp` it wants only the first offset that is not older (ms), as `next_offset` of the answer.
@@ -42,7 +42,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class RecordRange:
     """Visible records from the asked offset on; everything before `next_offset` is in it.
 
     `is_end` says that nothing follows, `has_holes` that offsets without a record were seen around (markers, compaction).
@@ -87,7 +87,7 @@ class Budget:
         self.bytes -= record_bytes
 
 
-class Bounds(NamedTuple):
+class OffsetBounds(NamedTuple):
     """Where on the source the record of a downstream offset should lie: at `guess`, not before `low`, before `high`."""
 
     low: int
@@ -111,7 +111,7 @@ class Pair:
     source_end: int
     target_first: int
     target_end: int
-    bounds: Callable[[int], Bounds | None]
+    bounds: Callable[[int], OffsetBounds | None]
     is_compacted: bool = False
 
 

@@ -11,7 +11,7 @@ from sparkmirror.config import FlowSettings, Settings
 from sparkmirror.config.properties import parse_properties
 from sparkmirror.model import FlowName
 from sparkmirror.state import FlowState, Note, now_ms
-from sparkmirror.state.facts import DEFAULT_OF, Connector, Facts, Malformed, Open, Part, Runner, Subject
+from sparkmirror.state.facts import DEFAULT_OF, Connector, Facts, Malformed, OpenQuestion, Part, Runner, Subject
 from sparkmirror.state.gathering.cluster_facts import Wanted, gather_cluster
 from sparkmirror.state.gathering.connect import Connectors
 from sparkmirror.state.gathering.copies import copies_of
@@ -45,22 +45,22 @@ class GatherOptions:
 
 def gather(
     settings: Settings, flow: FlowSettings, options: GatherOptions, past: tuple[Sample, ...] = ()
-) -> tuple[Facts, tuple[Open, ...]]:
+) -> tuple[Facts, tuple[OpenQuestion, ...]]:
     """Everything about one flow, and what could not be asked. Reads only."""
     with closing(FlowState(flow)) as state:
         facts = _gather(state, settings, options, past)
         return facts, tuple(_opens(state))
 
 
-def _opens(state: FlowState) -> Iterator[Open]:
+def _opens(state: FlowState) -> Iterator[OpenQuestion]:
     """What is unknown of one topic or group, and commits that could not be read at all; rules name the other parts."""
     name = str(state.flow.name)
     for part in (Part.SOURCE_COMMITS, Part.TARGET_COMMITS):
         if part in state.unknown and state.is_up("source" if part is Part.SOURCE_COMMITS else "target"):
-            yield Open("V1", name, Subject(), state.unknown[part].reason, state.unknown[part].needs)
+            yield OpenQuestion("V1", name, Subject(), state.unknown[part].reason, state.unknown[part].needs)
     for note in (*state.notes, *state.notes.rest()):
         if note.kind == "refused" and (note.topic or note.group or note not in state.notes):
-            yield Open("V1", name, Subject(note.topic, group=note.group), note.message, note.needs)
+            yield OpenQuestion("V1", name, Subject(note.topic, group=note.group), note.message, note.needs)
 
 
 def _gather(state: FlowState, settings: Settings, options: GatherOptions, past: tuple[Sample, ...]) -> Facts:

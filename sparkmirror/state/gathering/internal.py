@@ -14,7 +14,7 @@ from sparkmirror.state import (
     PositionTable,
     SyncTable,
 )
-from sparkmirror.state.facts import ClusterFacts, Heartbeats, InternalTopic, OddKey
+from sparkmirror.state.facts import ClusterFacts, HeartbeatTimes, InternalTopic, OddKey
 from sparkmirror.topology import ReplicationPolicy, TopicDecision, ledger_topic, offset_syncs_topic
 from sparkmirror.wire import connect_partition
 
@@ -111,7 +111,7 @@ def odd_keys_of(
 
 
 def _odd_positions(source: ClusterFacts, positions: PositionTable, partitions: int) -> Iterator[OddKey]:
-    told: set[str] = set()
+    message: set[str] = set()
     for partition in positions.partitions():
         places = [stored for stored in positions.records_of(partition) if stored.last_offset is not None]
         if not places:
@@ -130,8 +130,8 @@ def _odd_positions(source: ClusterFacts, positions: PositionTable, partitions: i
                 "reset that is written to the expected one will not hold"
             )
             yield OddKey("misplaced", newest.place, text, words, newest.time_ms, topic)
-        if source.view is not None and not source.has(topic) and topic not in told and len(told) < ODD_MAX:
-            told.add(topic)
+        if source.view is not None and not source.has(topic) and topic not in message and len(message) < ODD_MAX:
+            message.add(topic)
             words = f"topic {topic} is not on {source.alias}, its position is kept: "
             words += "created again, it would be copied from there on"
             yield OddKey("orphan position", newest.place, text, words, newest.time_ms, topic)
@@ -142,7 +142,7 @@ def _odd_positions(source: ClusterFacts, positions: PositionTable, partitions: i
 
 def gather_heartbeats(
     state: FlowState, decisions: tuple[TopicDecision, ...], target: ClusterFacts
-) -> Heartbeats | None:
+) -> HeartbeatTimes | None:
     """The newest heartbeat on the source and the newest copy; None where heartbeats are not this flow's business."""
     flow, policy = state.flow, state.policy
     decision = next((d for d in decisions if d.topic == policy.heartbeats_topic and d.replicated), None)
@@ -154,4 +154,4 @@ def gather_heartbeats(
     if target.has(decision.remote):
         copied = state.reader.ask(Part.HEARTBEATS, "target", lambda c: newest_times(c, [there]), {})
     writer = f"{flow.name.target}->{flow.name.source}"
-    return Heartbeats(decision.topic, decision.remote, written.get(here), copied.get(there), writer)
+    return HeartbeatTimes(decision.topic, decision.remote, written.get(here), copied.get(there), writer)

@@ -8,7 +8,7 @@ from itertools import islice
 
 from sparkmirror.offsets.proof import Pair, WalkLimits, prove
 from sparkmirror.state import FlowState, now_ms
-from sparkmirror.state.facts import Facts, GroupFacts, Proof
+from sparkmirror.state.facts import Facts, GroupFacts, GroupProof
 from sparkmirror.state.flow_logs import FlowLogs
 from sparkmirror.state.proof_runner import run_all
 
@@ -18,7 +18,7 @@ PROOFS_MAX = 5_000
 WALK_RECORDS = 10_000
 
 
-def prove_groups(state: FlowState, facts: Facts) -> tuple[Proof, ...]:
+def prove_groups(state: FlowState, facts: Facts) -> tuple[GroupProof, ...]:
     """What each group's position on the target is worth."""
     with closing(FlowLogs(state)) as logs:
         wanted = list(islice(_pairs(logs, facts), PROOFS_MAX))
@@ -27,7 +27,7 @@ def prove_groups(state: FlowState, facts: Facts) -> tuple[Proof, ...]:
         askings = [((pair.source, pair.target), prove(pair)) for _, pair in wanted]
         proofs = run_all(askings, logs.open(WalkLimits(WALK_RECORDS)))
     return tuple(
-        Proof(group.name, pair.source, proof, now_ms()) for (group, pair), proof in zip(wanted, proofs, strict=True)
+        GroupProof(group.name, pair.source, proof, now_ms()) for (group, pair), proof in zip(wanted, proofs, strict=True)
     )
 
 

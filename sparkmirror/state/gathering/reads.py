@@ -10,9 +10,9 @@ from sparkmirror.clusters import ClusterClient, read_range
 from sparkmirror.errors import ClusterError
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.proof.proving import Asking, same_record
-from sparkmirror.offsets.proof.values import Ask, Seen, WalkLimits
+from sparkmirror.offsets.proof.values import RecordAsk, Seen, WalkLimits
 from sparkmirror.state import FlowState
-from sparkmirror.state.facts import Copy, Facts, LargeRecord, Pair, Reads, Tail, failed_tasks, refused_by
+from sparkmirror.state.facts import ComparedPair, Copy, Facts, LargeRecord, Reads, Tail, failed_tasks, refused_by
 from sparkmirror.state.flow_logs import FlowLogs
 from sparkmirror.state.proof_runner import run_all
 from sparkmirror.wire import Record, read_records
@@ -36,7 +36,7 @@ class ReadLimits:
 class _Found:
     """What reading brought so far."""
 
-    pairs: dict[TopicPartition, Pair] = field(default_factory=dict)
+    pairs: dict[TopicPartition, ComparedPair] = field(default_factory=dict)
     firsts: dict[TopicPartition, int] = field(default_factory=dict)
     next_records: dict[TopicPartition, LargeRecord] = field(default_factory=dict)
     large: dict[TopicPartition, LargeRecord] = field(default_factory=dict)
@@ -75,8 +75,8 @@ def _pairs(facts: Facts, found: _Found) -> Work:
 
 
 def _compare(copy: Copy, upstream: int, downstream: int, found: _Found) -> Asking[None]:
-    ours = yield Ask("source", upstream, 1)
-    theirs = yield Ask("target", downstream, 1)
+    ours = yield RecordAsk("source", upstream, 1)
+    theirs = yield RecordAsk("target", downstream, 1)
     trouble = ours.trouble or theirs.trouble
     if trouble:
         found.unread[copy.partition] = trouble
@@ -89,7 +89,7 @@ def _compare(copy: Copy, upstream: int, downstream: int, found: _Found) -> Askin
         outcome, why = ("same" if same_record(mine, copied) else "differs"), ""
     known = found.pairs.get(copy.partition)
     if known is None or known.outcome != "differs":
-        found.pairs[copy.partition] = Pair(upstream, downstream, outcome, why)
+        found.pairs[copy.partition] = ComparedPair(upstream, downstream, outcome, why)
 
 
 # --- D5: where does the copy begin? ------------------------------------------------------------------------------
@@ -112,8 +112,8 @@ def _firsts(facts: Facts, found: _Found) -> Work:
 def _find_first(copy: Copy, ends: tuple[int, int], there: tuple[int, int], found: _Found) -> Asking[None]:
     """The source offset of the target's first record: by the map, else along the source's log."""
     assert copy.sync is not None
-    begun = yield Ask("target", there[0], 1)
-    first = yield Ask("source", ends[0], 1)
+    begun = yield RecordAsk("target", there[0], 1)
+    first = yield RecordAsk("source", ends[0], 1)
     if begun.trouble or first.trouble or not begun.records or not first.records:
         if begun.trouble or first.trouble:
             found.unread[copy.partition] = begun.trouble or first.trouble
@@ -123,22 +123,22 @@ def _find_first(copy: Copy, ends: tuple[int, int], there: tuple[int, int], found
         found.firsts[copy.partition] = ends[0]
         return
     guess = copy.sync.upstream - (copy.sync.downstream - there[0])
-    guessed = yield Ask("source", guess, 1)
+    guessed = yield RecordAsk("source", guess, 1)
     if guessed.records and same_record(guessed.records[0], wanted):
         found.firsts[copy.partition] = guessed.records[0].offset
         return
     at = ends[0]
     while at < ends[1]:
-        stretch = yield Ask("source", at, WALK, is_walk=True)
-        if stretch.trouble:
+        found_range = yield RecordAsk("source", at, WALK, is_walk=True)
+        if found_range.trouble:
             return
-        match = next((record for record in stretch.records if same_record(record, wanted)), None)
+        match = next((record for record in found_range.records if same_record(record, wanted)), None)
         if match is not None:
             found.firsts[copy.partition] = match.offset
             return
-        if stretch.is_end or stretch.next_offset <= at:
+        if found_range.is_end or found_range.next_offset <= at:
             return
-        at = stretch.next_offset
+        at = found_range.next_offset
 
 
 # --- C22, C24: what lies behind the copy? ------------------------------------------------------------------------
@@ -160,8 +160,8 @@ def _tails(facts: Facts, found: _Found) -> Work:
 
 
 def _strangers(copy: Copy, start: int, end: int, found: _Found) -> Asking[None]:
-    stretch = yield Ask("target", start, TAIL_RECORDS_MAX)
-    records = [record for record in stretch.records if record.offset < end]
+    found_range = yield RecordAsk("target", start, TAIL_RECORDS_MAX)
+    records = [record for record in found_range.records if record.offset < end]
     if records:
         found.tails[copy.partition] = Tail(0, len(records), records[0].offset)
 
@@ -171,8 +171,8 @@ def _extra(copy: Copy, ours: tuple[int, int], theirs: tuple[int, int], found: _F
     width = theirs[1] - theirs[0]
     assert copy.source_ends is not None
     begin = max(ours[0] - width, copy.source_ends[0])
-    mine = yield from _stretch("source", begin, ours[1])
-    copied = yield from _stretch("target", theirs[0], theirs[1])
+    mine = yield from _range_of("source", begin, ours[1])
+    copied = yield from _range_of("target", theirs[0], theirs[1])
     if mine is None or copied is None:
         return
     expected = [record for record in mine if record.offset >= ours[0]]
@@ -186,18 +186,18 @@ def _extra(copy: Copy, ours: tuple[int, int], theirs: tuple[int, int], found: _F
     found.tails[copy.partition] = Tail(repeated, len(foreign), first)
 
 
-def _stretch(side: str, start: int, end: int) -> Asking[list[Seen] | None]:
+def _range_of(side: str, start: int, end: int) -> Asking[list[Seen] | None]:
     """Visible records from `start` to before `end`; None if they cannot be read."""
     records: list[Seen] = []
     at = start
     while at < end:
-        stretch = yield Ask("source" if side == "source" else "target", at, WALK, is_walk=True)
-        if stretch.trouble:
+        found_range = yield RecordAsk("source" if side == "source" else "target", at, WALK, is_walk=True)
+        if found_range.trouble:
             return None
-        records += [record for record in stretch.records if record.offset < end]
-        if stretch.is_end or stretch.next_offset <= at:
+        records += [record for record in found_range.records if record.offset < end]
+        if found_range.is_end or found_range.next_offset <= at:
             break
-        at = stretch.next_offset
+        at = found_range.next_offset
     return records
 
 
@@ -217,11 +217,11 @@ def _explain(copy: Copy, begins: int, found: _Found) -> Asking[None]:
     for before, after in copy.holes:
         copied = after.downstream - before.downstream
         if before.upstream >= begins:
-            seen = yield from _stretch("source", before.upstream, after.upstream)
+            seen = yield from _range_of("source", before.upstream, after.upstream)
             if seen is not None and len(seen) > copied:
                 found.lost[copy.partition] = (before.upstream, after.upstream)
         elif after.upstream >= begins:
-            window = yield Ask("source", after.upstream, WALK)
+            window = yield RecordAsk("source", after.upstream, WALK)
             # Markers would leave holes here too; a log without any, over a fair stretch, is no log of transactions.
             if window.records and not window.trouble and not window.has_holes:
                 found.lost[copy.partition] = (before.upstream, after.upstream)

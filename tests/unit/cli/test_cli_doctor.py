@@ -19,12 +19,12 @@ from sparkmirror.cli.app import app
 from sparkmirror.cli.findings_view import report_lines, report_value
 from sparkmirror.cli.styled_lines import print_lines
 from sparkmirror.diagnose import RULES, Report
-from sparkmirror.diagnose.findings import Open, Subject
+from sparkmirror.diagnose.findings import OpenQuestion, Subject
 from sparkmirror.errors import ConfigError
-from sparkmirror.state.facts import Runner, Synced
+from sparkmirror.state.facts import Runner, SyncPair
 
 
-def report(*facts: object, opens: tuple[Open, ...] = ()) -> Report:
+def report(*facts: object, opens: tuple[OpenQuestion, ...] = ()) -> Report:
     flows = tuple(report_of(found) for found in facts)  # type: ignore[arg-type]
     if opens:
         flows = tuple(type(flow)(flow.facts, flow.findings, opens) for flow in flows)
@@ -66,11 +66,11 @@ def test_findings_of_one_cause_are_one_block() -> None:
 
 
 def test_open_questions_are_told_with_what_they_take() -> None:
-    opens = tuple(Open(i, "A->B", Subject(), "positions: not authorized", "Read on topic p") for i in ("D7", "D5"))
+    opens = tuple(OpenQuestion(i, "A->B", Subject(), "positions: not authorized", "Read on topic p") for i in ("D7", "D5"))
     found = report(facts_of(), opens=opens)
     assert "not authorized; needs Read on topic p  (D7, D5)" in text_of(found)
     assert found.status == 2
-    [named] = [Open("D7", "A->B", Subject(), "ledger: refused: User:me needs Read on topic p", "Read on topic p")]
+    [named] = [OpenQuestion("D7", "A->B", Subject(), "ledger: refused: User:me needs Read on topic p", "Read on topic p")]
     assert "refused: User:me needs Read on topic p  (D7)\n" in text_of(report(facts_of(), opens=(named,)))
 
 
@@ -80,11 +80,11 @@ def test_open_questions_are_told_with_what_they_take() -> None:
         (facts_of(), (), 0),
         (facts_of(target=None, lines="errors.tolerance = all\n"), (), 3),
         (LOST, (), 4),
-        (LOST, (Open("D3", "A->B", Subject(), "x"),), 4),
-        (facts_of(lines="errors.tolerance = all\n"), (Open("D3", "A->B", Subject(), "x"),), 2),
+        (LOST, (OpenQuestion("D3", "A->B", Subject(), "x"),), 4),
+        (facts_of(lines="errors.tolerance = all\n"), (OpenQuestion("D3", "A->B", Subject(), "x"),), 2),
     ],
 )
-def test_the_status_is_that_of_the_worst(facts: object, opens: tuple[Open, ...], status: int) -> None:
+def test_the_status_is_that_of_the_worst(facts: object, opens: tuple[OpenQuestion, ...], status: int) -> None:
     assert report(facts, opens=opens).status == status
 
 
@@ -155,7 +155,7 @@ def test_every_command_of_a_finding_is_one_that_the_program_takes() -> None:
         facts_of(groups=[past_end, old]),
         facts_of([our_copy(source=ends(17, 20))], runner=OURS),
         facts_of([our_copy()], runner=Runner("sparkmirror", "dead", "h")),
-        facts_of([a_copy(sync=Synced(9, 30, NOW))]),
+        facts_of([a_copy(sync=SyncPair(9, 30, NOW))]),
     ]
     commands = {f.command for facts in sick for f in report_of(facts).findings if f.command.startswith("sparkmirror ")}
     assert {command.split()[1] for command in commands} == {"offsets", "translate", "run"}

@@ -16,9 +16,9 @@ from sparkmirror.cli.inspect.actions import action_of
 from sparkmirror.cli.inspect.command import ORIGINAL, unabbreviated
 from sparkmirror.cli.inspect.forms import EXTRA_COLUMNS, CsvForm, ExtendedCsvForm, JsonForm, is_listed
 from sparkmirror.cli.inspect.table import TableForm, flow_lines
-from sparkmirror.diagnose.group_position import Circumstances, Ends, RowFacts, find_cause
+from sparkmirror.diagnose.group_position import Circumstances, LogEnds, RowFacts, find_cause
 from sparkmirror.diagnose.inspector_rows import COLUMNS, HEADER, judge, parse_csv_line
-from sparkmirror.examination import FlowStanding, FlowTally, InspectedFlow, InspectedRow
+from sparkmirror.examination import FlowHealth, FlowTally, InspectedFlow, InspectedRow
 from sparkmirror.model import OffsetSync, TopicPartition
 from sparkmirror.offsets.proof import Proof
 from sparkmirror.state import Note, Notes
@@ -30,8 +30,9 @@ AROUND = Circumstances(now_ms=5000, syncs_commits=True, commits_interval_s=60, t
 def a_row(result: str = "exact", records: int | None = None, **more: object) -> InspectedRow:
     facts = RowFacts(
         flow="A->B", source=TopicPartition("orders", 0), target=TopicPartition("A.orders", 0), group="billing",
-        source_ends=Ends(0, 10), source_state="Stable", source_offset=10, target_ends=Ends(0, 10), target_state="Empty",
-        target_offset=10, is_known=True, sync=OffsetSync(TopicPartition("orders", 0), 9, 9), read_at_ms=5000,
+        source_ends=LogEnds(0, 10), source_state="Stable", source_offset=10, target_ends=LogEnds(0, 10),
+        target_state="Empty", target_offset=10, is_known=True, sync=OffsetSync(TopicPartition("orders", 0), 9, 9),
+        read_at_ms=5000,
     )  # fmt: skip
     facts = replace(facts, **more)  # type: ignore[arg-type]
     proof = Proof(result=result, upstream=10, downstream=8, records=records)  # type: ignore[arg-type]
@@ -43,8 +44,8 @@ def a_report(*rows: InspectedRow, lag: int = 7, at_ms: int = 5000, is_complete: 
     for row in rows:
         tally.take(row)
     tally.finish()
-    standing = FlowStanding("MirrorMaker 2", at_ms - 3000, lag, 2, 1, at_ms)
-    return InspectedFlow("A->B", tally, standing, is_complete)
+    health = FlowHealth("MirrorMaker 2", at_ms - 3000, lag, 2, 1, at_ms)
+    return InspectedFlow("A->B", tally, health, is_complete)
 
 
 def written(form: type, row: InspectedRow) -> str:

@@ -15,7 +15,7 @@ from sparkmirror.cli.offsets.report import as_json, as_lines, undo_json, undo_li
 from sparkmirror.cli.text import json_text
 from sparkmirror.config import Settings, parse
 from sparkmirror.errors import FlowUnknown, MoveRefused
-from sparkmirror.ledger import Life, Move, Position
+from sparkmirror.ledger import Move, Position, TopicIncarnation
 from sparkmirror.model import TopicPartition
 from sparkmirror.positions import (
     FlowListing,
@@ -42,7 +42,7 @@ B.bootstrap.servers = 127.0.0.1:1
 A->B.enabled = true
 """
 P, Q = TopicPartition("orders", 0), TopicPartition("orders", 1)
-MOVE = Move(P, Position(10, 10, 0), Position(17, 11, 0), Life("s", "t"), "on", (10, 17), 0, False, False)
+MOVE = Move(P, Position(10, 10, 0), Position(17, 11, 0), TopicIncarnation("s", "t"), "on", (10, 17), 0, False, False)
 VERDICT = MoveVerdict(
     flow="A->B", run_by="sparkmirror", topics=(("orders", "A.orders"),), moves=(MOVE,), unmoved=(Q,), undo_file="u.json"
 )

@@ -12,7 +12,7 @@ from sparkmirror.cli.plan import as_json, as_lines, owner_text, print_tables
 from sparkmirror.cli.text import json_text
 from sparkmirror.clusters import Address, ClusterView, Leader, TopicView
 from sparkmirror.config import FlowSettings, parse
-from sparkmirror.control.plan import AcceptedGap, FlowPlan, Found, Plan, PlannedTopic, judge
+from sparkmirror.control.plan import AcceptedGap, FlowPlan, Plan, PlanFacts, PlannedTopic, judge
 from sparkmirror.ledger import Attempt, Closed, Gap, LedgerView, Open, Position
 from sparkmirror.model import ConfigEntry, OffsetSync, TopicPartition
 from sparkmirror.state import OwnerStatus
@@ -50,20 +50,20 @@ def an_open(position: Position) -> Open:
     )  # fmt: skip
 
 
-def found_with(flow: FlowSettings | None = None, **fields: object) -> Found:
-    found = Found(flow or a_flow_of(), a_view(orders=1), a_view(A__dot__orders=1))
+def found_with(flow: FlowSettings | None = None, **fields: object) -> PlanFacts:
+    found = PlanFacts(flow or a_flow_of(), a_view(orders=1), a_view(A__dot__orders=1))
     found.log_starts, found.log_ends, found.target_ends = {ORDERS: 7}, {ORDERS: 100}, {REMOTE: 40}
     for name, value in fields.items():
         setattr(found, name, value)
     return found
 
 
-def only_topic(found: Found) -> PlannedTopic:
+def only_topic(found: PlanFacts) -> PlannedTopic:
     [topic] = [t for t in judge(found).topics if t.topic == "orders"]
     return topic
 
 
-def start_of(found: Found) -> tuple[int | None, str, int | None]:
+def start_of(found: PlanFacts) -> tuple[int | None, str, int | None]:
     [start] = only_topic(found).starts
     return start.next_upstream_offset, start.basis, start.behind
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkmirror.datasource.options import Edge, ReadOptions, WriteOptions
+from sparkmirror.datasource.options import OffsetEdge, ReadOptions, WriteOptions
 from sparkmirror.errors import ConfigInvalid
 from sparkmirror.model import TopicPartition
 
@@ -17,14 +17,14 @@ SERVERS = {"kafka.bootstrap.servers": "one:9092,two:9092"}
 def test_names_are_read_whatever_their_case() -> None:
     given = SERVERS | {"SUBSCRIBE": " a , b ", "startingoffsets": "earliest", "maxOffsetsPerTrigger": "7"}
     found = ReadOptions.of(given, streaming=True)
-    assert (found.topics, found.start, found.rows_max) == (("a", "b"), Edge("earliest"), 7)
+    assert (found.topics, found.start, found.rows_max) == (("a", "b"), OffsetEdge("earliest"), 7)
     assert found.cluster.settings().bootstrap_servers == (("one", 9092), ("two", 9092))
 
 
 def test_a_stream_starts_at_the_end_and_a_table_at_the_beginning() -> None:
     given = SERVERS | {"subscribe": "a"}
-    assert ReadOptions.of(given, streaming=True).start == Edge("latest")
-    assert ReadOptions.of(given, streaming=False).start == Edge("earliest")
+    assert ReadOptions.of(given, streaming=True).start == OffsetEdge("latest")
+    assert ReadOptions.of(given, streaming=False).start == OffsetEdge("earliest")
 
 
 def test_offsets_are_read_by_partition() -> None:

@@ -10,22 +10,22 @@ from sparkmirror.clusters import ClusterView, Leader, ListedGroup, TopicView
 from sparkmirror.clusters.connection import Address
 from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.config import FlowSettings, Settings, parse
-from sparkmirror.diagnose.findings import Finding, Open
+from sparkmirror.diagnose.findings import Finding, OpenQuestion
 from sparkmirror.diagnose.report import FlowReport
 from sparkmirror.diagnose.rules import judge
 from sparkmirror.model import ConfigEntry, FlowName, TopicPartition
-from sparkmirror.offsets.proof import Proof as RecordProof
+from sparkmirror.offsets.proof import Proof
 from sparkmirror.state.facts import (
-    Checkpointed,
     ClusterFacts,
     Connector,
     Copy,
     Facts,
     GroupFacts,
-    Proof,
+    GroupProof,
     Runner,
-    Synced,
+    SyncPair,
     TaskState,
+    TimedCheckpoint,
 )
 from sparkmirror.state.samples import Sample
 from sparkmirror.topology import policy_for, select_topics
@@ -82,7 +82,7 @@ def a_copy(**changes: Any) -> Copy:
     """Ten records, all copied by MirrorMaker 2, the last one synced."""
     base = Copy(
         partition=ORDERS, remote=REMOTE, source=ends(0, 10), target=ends(0, 10), next_upstream=10, basis="mm2",
-        position_ms=NOW - 5_000, sync=Synced(9, 9, NOW - 6_000),
+        position_ms=NOW - 5_000, sync=SyncPair(9, 9, NOW - 6_000),
     )  # fmt: skip
     return replace(base, **changes)
 
@@ -98,15 +98,15 @@ def a_group(name: str = "g", **changes: Any) -> GroupFacts:
     """A group that stands at 5 on both sides."""
     base = GroupFacts(
         name=name, source_state="Stable", target_state="Empty", source={ORDERS: 5}, target={REMOTE: 5},
-        checkpoints={REMOTE: Checkpointed(5, 5, NOW - 1000)}, translated={ORDERS: 5},
+        checkpoints={REMOTE: TimedCheckpoint(5, 5, NOW - 1000)}, translated={ORDERS: 5},
     )  # fmt: skip
     return replace(base, **changes)
 
 
-def a_proof(result: str, records: int | None = None, *, group: str = "g", **more: Any) -> Proof:
+def a_proof(result: str, records: int | None = None, *, group: str = "g", **more: Any) -> GroupProof:
     """What the record proof says of the group at `orders`."""
-    found = RecordProof(result=result, upstream=5, downstream=5, records=records, **more)  # type: ignore[arg-type]
-    return Proof(group, ORDERS, found, NOW)
+    found = Proof(result=result, upstream=5, downstream=5, records=records, **more)  # type: ignore[arg-type]
+    return GroupProof(group, ORDERS, found, NOW)
 
 
 def connector(kind: str = "Source", tasks: Mapping[int, TaskState] | None = None, **changes: Any) -> Connector:
@@ -139,7 +139,7 @@ def facts_of(
     )  # fmt: skip
 
 
-def told(facts: Facts) -> list[Finding | Open]:
+def told(facts: Facts) -> list[Finding | OpenQuestion]:
     """Everything that the checks say."""
     return list(judge(facts))
 
@@ -159,7 +159,9 @@ def report_of(facts: Facts) -> FlowReport:
     """As an examination gives it."""
     all_of_it = told(facts)
     return FlowReport(
-        facts, tuple(f for f in all_of_it if isinstance(f, Finding)), tuple(f for f in all_of_it if isinstance(f, Open))
+        facts,
+        tuple(f for f in all_of_it if isinstance(f, Finding)),
+        tuple(f for f in all_of_it if isinstance(f, OpenQuestion)),
     )
 
 

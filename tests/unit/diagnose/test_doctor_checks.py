@@ -25,11 +25,11 @@ from unit.diagnose.doctor_builders import (
     told,
 )
 
-from sparkmirror.diagnose.findings import Finding, Open, Severity
+from sparkmirror.diagnose.findings import Finding, OpenQuestion, Severity
 from sparkmirror.diagnose.rules import RULES, judge, rule_ids
 from sparkmirror.ledger import Attempt, Gap
 from sparkmirror.model import TopicPartition
-from sparkmirror.state.facts import LargeRecord, Missing, Pair, Part, Reads, Runner, Stop, Synced
+from sparkmirror.state.facts import ComparedPair, LargeRecord, Part, Reads, Runner, Stop, SyncPair, Unknown
 
 TOO_LARGE = (
     "org.apache.kafka.connect.errors.ConnectException: Unrecoverable exception from producer send callback\n\tat x\n"
@@ -52,7 +52,7 @@ DAY_MS = 86_400_000
 def test_a_healthy_flow_has_neither_errors_nor_warnings_nor_open_questions(runner: Runner) -> None:
     facts = facts_of(groups=[a_group()], runner=runner, past=(look(3600), look(5)))
     assert ids(facts) == []
-    assert [f for f in told(facts) if isinstance(f, Open)] == []
+    assert [f for f in told(facts) if isinstance(f, OpenQuestion)] == []
 
 
 def test_every_id_of_the_specification_has_a_rule() -> None:
@@ -79,8 +79,8 @@ def test_only_the_wanted_ids_are_told() -> None:
 
 
 def test_a_check_without_its_evidence_stays_open_and_names_the_right() -> None:
-    facts = facts_of(missing={Part.SYNCS: Missing("not authorized", "Read on topic mm2-offset-syncs.B.internal")})
-    opens = [f for f in told(facts) if isinstance(f, Open)]
+    facts = facts_of(missing={Part.SYNCS: Unknown("not authorized", "Read on topic mm2-offset-syncs.B.internal")})
+    opens = [f for f in told(facts) if isinstance(f, OpenQuestion)]
     assert {o.id for o in opens} == {"D3", "C05", "C08", "C22"}
     assert all("Read on topic mm2-offset-syncs.B.internal" in o.needs for o in opens)
 
@@ -225,10 +225,10 @@ def test_D6_a_position_past_the_end_proves_that_the_source_was_cut() -> None:
 
 
 def test_D6_a_record_that_differs_proves_that_a_longer_topic_is_another_one() -> None:
-    found = one(facts_of([a_copy(source=ends(0, 40))], reads=Reads(pairs={ORDERS: Pair(9, 9, "differs")})), "D6")
+    found = one(facts_of([a_copy(source=ends(0, 40))], reads=Reads(pairs={ORDERS: ComparedPair(9, 9, "differs")})), "D6")
     assert found.certainty.value == "proven" and "skipped" in found.message
     for outcome in ("same", "unknown"):
-        facts = facts_of([a_copy(source=ends(0, 40))], reads=Reads(pairs={ORDERS: Pair(9, 9, outcome)}))
+        facts = facts_of([a_copy(source=ends(0, 40))], reads=Reads(pairs={ORDERS: ComparedPair(9, 9, outcome)}))
         assert "D6 E" not in ids(facts)
 
 
@@ -239,7 +239,7 @@ def test_D6_another_topic_id_than_in_the_ledger_or_the_baseline_is_proof() -> No
 
 
 def test_D6_syncs_that_went_back_past_the_end_tell_that_mm2_restarted() -> None:
-    copy = a_copy(source=ends(0, 10), rewind=(Synced(30, 30, NOW - 9), Synced(0, 31, NOW - 8)), target=ends(0, 41))
+    copy = a_copy(source=ends(0, 10), rewind=(SyncPair(30, 30, NOW - 9), SyncPair(0, 31, NOW - 8)), target=ends(0, 41))
     found = one(facts_of([copy]), "D6")
     assert "restarted at 0" in found.message and "mixed" in found.message
 
@@ -298,7 +298,7 @@ def test_D5_a_target_topic_that_is_another_one_is_told_by_its_id() -> None:
 
 
 def test_C12_tells_the_lag_its_age_and_its_trend() -> None:
-    copy = a_copy(source=ends(0, 100), target=ends(0, 60), next_upstream=60, sync=Synced(59, 59, NOW))
+    copy = a_copy(source=ends(0, 100), target=ends(0, 60), next_upstream=60, sync=SyncPair(59, 59, NOW))
     past = look(10, source_ends={ORDERS: 100}, target_ends={REMOTE: 20})
     facts = facts_of([copy], past=(past,), reads=Reads(next_records={ORDERS: LargeRecord(60, 1, NOW - 90_000)}))
     found = one(facts, "C12")
@@ -308,7 +308,7 @@ def test_C12_tells_the_lag_its_age_and_its_trend() -> None:
 
 
 def test_C12_warns_of_a_partition_that_waits_and_does_not_move() -> None:
-    copy = a_copy(source=ends(0, 100), target=ends(0, 60), next_upstream=60, sync=Synced(59, 59, NOW))
+    copy = a_copy(source=ends(0, 100), target=ends(0, 60), next_upstream=60, sync=SyncPair(59, 59, NOW))
     past = look(10, source_ends={ORDERS: 100}, target_ends={REMOTE: 60})
     reads = Reads(next_records={ORDERS: LargeRecord(60, 1, NOW - 190_000)})
     assert ids(facts_of([copy], past=(past,), reads=reads)) == ["C12 W"]
@@ -318,9 +318,9 @@ def test_C12_warns_of_a_partition_that_waits_and_does_not_move() -> None:
 
 def test_D4_a_backlog_that_grows_is_too_few_tasks() -> None:
     events = TopicPartition("events", 0)
-    slow = a_copy(source=ends(0, 30_000), target=ends(0, 2_000), next_upstream=2_000, sync=Synced(1_999, 1_999, NOW))
+    slow = a_copy(source=ends(0, 30_000), target=ends(0, 2_000), next_upstream=2_000, sync=SyncPair(1_999, 1_999, NOW))
     quick = a_copy(partition=events, remote=TopicPartition("A.events", 0), source=ends(0, 500), target=ends(0, 500),
-                   next_upstream=500, sync=Synced(499, 499, NOW))  # fmt: skip
+                   next_upstream=500, sync=SyncPair(499, 499, NOW))  # fmt: skip
     there = {REMOTE: 1_500, TopicPartition("A.events", 0): 400}
     past = look(5, source_ends={ORDERS: 20_000, events: 400}, target_ends=there)
     facts = facts_of([slow, quick], past=(past,), source=cluster_of("A", {"orders": 1, "events": 1}),
@@ -339,7 +339,7 @@ def test_what_mm2_copied_before_it_first_stored_a_position_is_no_lag() -> None:
 
 
 def test_D3_is_information_unless_the_same_sync_stays_for_two_flushes() -> None:
-    copy = a_copy(source=ends(0, 60), target=ends(0, 60), next_upstream=60, sync=Synced(9, 9, NOW - 200_000))
+    copy = a_copy(source=ends(0, 60), target=ends(0, 60), next_upstream=60, sync=SyncPair(9, 9, NOW - 200_000))
     assert one(facts_of([copy]), "D3").severity.letter == "I"
     assert "50 records coarse" in one(facts_of([copy]), "D3").message
     held = look(130, target_ends={REMOTE: 60})

@@ -30,16 +30,16 @@ from sparkmirror.diagnose.group_position import CAUSES
 from sparkmirror.model import Acl, ConfigEntry, FlowName, TopicPartition
 from sparkmirror.state.facts import (
     Certificate,
-    Checkpointed,
     Copy,
-    Heartbeats,
+    HeartbeatTimes,
     InternalTopic,
     Malformed,
     OddKey,
     Reads,
     Stop,
-    Synced,
+    SyncPair,
     Tail,
+    TimedCheckpoint,
 )
 
 TOO_LARGE = (
@@ -97,16 +97,16 @@ def test_C05_warns_of_a_position_before_the_first_mapping() -> None:
 
 
 def test_C06_warns_of_a_checkpoint_that_is_not_committed_for_two_intervals() -> None:
-    old = a_group(target={REMOTE: 1}, checkpoints={REMOTE: Checkpointed(5, 5, NOW - 200_000)})
+    old = a_group(target={REMOTE: 1}, checkpoints={REMOTE: TimedCheckpoint(5, 5, NOW - 200_000)})
     assert ids(facts_of(groups=[old])) == ["C06 W"]
-    young = a_group(target={REMOTE: 1}, checkpoints={REMOTE: Checkpointed(5, 5, NOW - 50_000)})
+    young = a_group(target={REMOTE: 1}, checkpoints={REMOTE: TimedCheckpoint(5, 5, NOW - 50_000)})
     assert ids(facts_of(groups=[young])) == []
     used = replace(old, target_state="Stable")
     assert ids(facts_of(groups=[used])) == []
 
 
 def test_C06_warns_of_a_checkpoint_that_is_not_renewed_only_with_an_earlier_look() -> None:
-    group = a_group(source={ORDERS: 8}, translated={ORDERS: 8}, checkpoints={REMOTE: Checkpointed(5, 5, NOW - 900_000)})
+    group = a_group(source={ORDERS: 8}, translated={ORDERS: 8}, checkpoints={REMOTE: TimedCheckpoint(5, 5, NOW - 900_000)})
     assert ids(facts_of(groups=[group])) == []
     seen = look(400, commits={("g", ORDERS): 8})
     assert ids(facts_of(groups=[group], past=(seen,))) == ["C06 W"]
@@ -118,8 +118,8 @@ def test_C07_a_position_past_the_target_is_an_error() -> None:
 
 
 def test_C08_a_sync_or_checkpoint_past_the_target_is_of_an_earlier_life() -> None:
-    assert "C08 E" in ids(facts_of([a_copy(sync=Synced(9, 30, NOW))]))
-    group = a_group(checkpoints={REMOTE: Checkpointed(5, 50, NOW)})
+    assert "C08 E" in ids(facts_of([a_copy(sync=SyncPair(9, 30, NOW))]))
+    group = a_group(checkpoints={REMOTE: TimedCheckpoint(5, 50, NOW)})
     assert "C08 E" in ids(facts_of(groups=[group]))
     committed = replace(group, target={REMOTE: 50})
     assert ids(facts_of(groups=[committed])) == ["C07 E", "C08 E"]
@@ -129,7 +129,7 @@ def test_C08_a_sync_or_checkpoint_past_the_target_is_of_an_earlier_life() -> Non
     "group",
     [
         a_group(source={ORDERS: 2}, translated={ORDERS: 2}),
-        a_group(source={ORDERS: 2}, translated={ORDERS: 2}, checkpoints={REMOTE: Checkpointed(2, 2, NOW - 900)}),
+        a_group(source={ORDERS: 2}, translated={ORDERS: 2}, checkpoints={REMOTE: TimedCheckpoint(2, 2, NOW - 900)}),
     ],
     ids=["checkpoint not yet lower", "checkpoint lower, target not"],
 )
@@ -163,7 +163,7 @@ def test_C26_tells_when_commits_expire() -> None:
 
 def test_C22_duplicates_by_reading_and_by_syncs_that_went_back() -> None:
     assert one(facts_of(reads=Reads(tails={ORDERS: Tail(3, 0, 7)})), "C22").certainty.value == "proven"
-    copy = a_copy(rewind=(Synced(8, 8, NOW - 9), Synced(4, 9, NOW - 8)), target=ends(0, 15))
+    copy = a_copy(rewind=(SyncPair(8, 8, NOW - 9), SyncPair(4, 9, NOW - 8)), target=ends(0, 15))
     found = one(facts_of([copy]), "C22")
     assert (found.severity.letter, found.certainty.value) == ("W", "likely") and "5 records" in found.message
 
@@ -265,7 +265,7 @@ def test_V6_a_malformed_record_is_told_with_its_offset() -> None:
 
 
 def test_C19_heartbeats_that_do_not_arrive_are_an_error_and_none_at_all_is_not() -> None:
-    beats = Heartbeats("heartbeats", "A.heartbeats", NOW - 1000, NOW - 300_000, "B->A")
+    beats = HeartbeatTimes("heartbeats", "A.heartbeats", NOW - 1000, NOW - 300_000, "B->A")
     assert one(facts_of(heartbeats=beats), "C19").severity.letter == "E"
     assert one(facts_of(heartbeats=replace(beats, target_ms=None)), "C19").severity.letter == "W"
     assert one(facts_of(heartbeats=replace(beats, source_ms=NOW - 300_000)), "C19").severity.letter == "I"

@@ -23,7 +23,7 @@ from unit.diagnose.doctor_builders import (
 from sparkmirror.clusters import ListedGroup
 from sparkmirror.diagnose.why import Answer, why
 from sparkmirror.model import TopicPartition
-from sparkmirror.state.facts import Facts, Missing, Part, Reads, Runner
+from sparkmirror.state.facts import Facts, Part, Reads, Runner, Unknown
 
 
 def ask(facts: Facts, word: str) -> Answer:
@@ -92,7 +92,7 @@ def test_certain_information_does_not_hide_a_likely_error() -> None:
 
 
 def test_what_could_not_be_asked_is_said_and_makes_the_answer_incomplete() -> None:
-    answer = ask(facts_of(missing={Part.POSITIONS: Missing("not authorized", "Read on topic p")}), "orders")
+    answer = ask(facts_of(missing={Part.POSITIONS: Unknown("not authorized", "Read on topic p")}), "orders")
     assert not answer.is_complete
     assert any(step.is_good is None and "not authorized" in step.answer for step in answer.steps)
 

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from unit.diagnose.doctor_builders import NOW, ORDERS, REMOTE, a_copy, a_group, cluster_of, ends, facts_of, look, report_of
 
 from sparkmirror.diagnose import CAUSES, Finding, PositionFinding, Severity, find_cause, judged_positions, why
-from sparkmirror.diagnose.group_position import Circumstances, Ends, RowFacts
+from sparkmirror.diagnose.group_position import Circumstances, LogEnds, RowFacts
 from sparkmirror.model import Checkpoint, OffsetSync
-from sparkmirror.offsets.proof import Proof as RecordProof
-from sparkmirror.state.facts import Checkpointed, Facts, Proof, Runner, Synced
+from sparkmirror.offsets.proof import Proof
+from sparkmirror.state.facts import Facts, GroupProof, Runner, SyncPair, TimedCheckpoint
 
 OFFSETS = st.integers(0, 14)
 STATES = st.sampled_from(["Empty", "Dead", "Stable", "PreparingRebalance"])
@@ -19,10 +19,10 @@ WHOLE_FLOW = {"C04"}  # one finding for all groups
 
 
 @st.composite
-def proofs(draw: st.DrawFn, upstream: int, downstream: int) -> RecordProof:
+def proofs(draw: st.DrawFn, upstream: int, downstream: int) -> Proof:
     result = draw(RESULTS)
     records = draw(st.integers(1, 9)) if result in ("behind", "ahead", "beyond end") else None
-    return RecordProof(
+    return Proof(
         result=result, upstream=upstream, downstream=downstream, records=records, is_certain=draw(st.booleans()),
         basis=draw(st.sampled_from(["records", "ledger", "estimate"])),
     )  # fmt: skip
@@ -33,9 +33,9 @@ def states(draw: st.DrawFn) -> Facts:
     """A flow with one group at one partition: ends, commits, mappings, proof, earlier samples and switches at will."""
     first, length = draw(st.integers(0, 5)), draw(st.integers(0, 9))
     end = draw(st.none() | st.integers(0, 12))
-    sync = draw(st.none() | st.builds(Synced, OFFSETS, OFFSETS, st.just(NOW - 9_000)))
+    sync = draw(st.none() | st.builds(SyncPair, OFFSETS, OFFSETS, st.just(NOW - 9_000)))
     ages = st.sampled_from([1_000, 15_000, 119_000, 125_000, 900_000])
-    point = draw(st.none() | st.builds(lambda up, down, age: Checkpointed(up, down, NOW - age), OFFSETS, OFFSETS, ages))
+    point = draw(st.none() | st.builds(lambda up, down, age: TimedCheckpoint(up, down, NOW - age), OFFSETS, OFFSETS, ages))
     committed = draw(st.none() | OFFSETS)
     group = a_group(
         target_state=draw(STATES), source={ORDERS: draw(OFFSETS)}, target={} if committed is None else {REMOTE: committed},
@@ -48,7 +48,7 @@ def states(draw: st.DrawFn) -> Facts:
         target=cluster_of("B", {} if end is None else {"A.orders": 1}),
         past=draw(st.sampled_from([(), (look(900, commits={("g", ORDERS): draw(OFFSETS)}),)])),
         runner=Runner("mm2", draw(st.sampled_from(["running", "dead"])), "A-mm2"),
-        proofs=tuple(Proof("g", ORDERS, one, NOW) for one in found),
+        proofs=tuple(GroupProof("g", ORDERS, one, NOW) for one in found),
     )  # fmt: skip
 
 
@@ -58,8 +58,8 @@ def as_inspected(facts: Facts) -> PositionFinding:
     group, copy, point = facts.groups["g"], facts.copies[ORDERS], facts.groups["g"].checkpoints.get(REMOTE)
     assert copy.source_ends is not None
     row = RowFacts(
-        flow="A->B", source=ORDERS, target=REMOTE, group="g", source_ends=Ends(*copy.source_ends), source_state="Stable",
-        source_offset=group.source[ORDERS], target_ends=None if copy.target_ends is None else Ends(*copy.target_ends),
+        flow="A->B", source=ORDERS, target=REMOTE, group="g", source_ends=LogEnds(*copy.source_ends), source_state="Stable",
+        source_offset=group.source[ORDERS], target_ends=None if copy.target_ends is None else LogEnds(*copy.target_ends),
         target_state=group.target_state, target_offset=group.target.get(REMOTE), is_known=bool(group.target),
         sync=None if copy.sync is None else OffsetSync(ORDERS, copy.sync.upstream, copy.sync.downstream),
         checkpoint=None if point is None else Checkpoint("g", REMOTE, point.upstream, point.downstream, ""),

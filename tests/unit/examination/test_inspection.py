@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sparkmirror.cli.inspect.durations import parse_duration
 from sparkmirror.diagnose.findings import Severity
-from sparkmirror.diagnose.group_position import CAUSES, Circumstances, Ends, RowFacts, find_cause
+from sparkmirror.diagnose.group_position import CAUSES, Circumstances, LogEnds, RowFacts, find_cause
 from sparkmirror.diagnose.inspector_rows import (
     COLUMNS,
     HEADER,
@@ -37,8 +37,8 @@ def a_row(**more: object) -> RowFacts:
     """The sample row of the contract."""
     facts = RowFacts(
         flow="A->B", source=TopicPartition("orders", 0), target=TopicPartition("A.orders", 0), group="billing",
-        source_ends=Ends(0, 10), source_state="Stable", source_offset=10,
-        target_ends=Ends(0, 10), target_state="Empty", target_offset=10,
+        source_ends=LogEnds(0, 10), source_state="Stable", source_offset=10,
+        target_ends=LogEnds(0, 10), target_state="Empty", target_offset=10,
         is_known=True, sync=OffsetSync(TopicPartition("orders", 0), 9, 9), read_at_ms=NOW_MS,
     )  # fmt: skip
     return replace(facts, **more)  # type: ignore[arg-type]
@@ -101,7 +101,7 @@ GOLDEN = [
 
 @pytest.mark.parametrize(("first", "end", "committed", "target", "known", "unknown"), GOLDEN)
 def test_golden_case(first: int, end: int, committed: int, target: int | None, known: int, unknown: int | None) -> None:
-    row = a_row(source_ends=Ends(first, end), source_offset=committed, target_offset=target)
+    row = a_row(source_ends=LogEnds(first, end), source_offset=committed, target_offset=target)
     assert judge(row).number == known
     if unknown is not None:
         assert judge(replace(row, is_known=False)).number == unknown
@@ -140,13 +140,13 @@ def values_of(row: RowFacts) -> dict[str, str]:
 
 
 def test_lags_are_clamped_only_on_the_target() -> None:
-    found = values_of(a_row(source_ends=Ends(5, 10), source_offset=11, target_offset=999))
+    found = values_of(a_row(source_ends=LogEnds(5, 10), source_offset=11, target_offset=999))
     assert (found["SOURCE GROUP LAG"], found["TARGET GROUP LAG"]) == ("-1", "0")
 
 
 def test_lag_to_source_goes_by_the_difference_of_the_newest_sync() -> None:
     sync = OffsetSync(TopicPartition("orders", 0), 100, 40)
-    row = a_row(source_ends=Ends(0, 150), target_offset=80, target_ends=Ends(0, 90), sync=sync)
+    row = a_row(source_ends=LogEnds(0, 150), target_offset=80, target_ends=LogEnds(0, 90), sync=sync)
     assert values_of(row)["TARGET GROUP LAG TO SOURCE"] == "10"
     assert values_of(replace(row, target_offset=95))["TARGET GROUP LAG TO SOURCE"] == "-5"
     assert values_of(replace(row, sync=None))["TARGET GROUP LAG TO SOURCE"] == "-"
@@ -321,8 +321,8 @@ UNSYNCED = {"target_offset": None, "is_known": False}
         ("recreated", {"target_state": "Stable", "source_offset": 11}, None, {}),
         ("came-from-target", {"target_offset": 99}, a_proof("beyond end", 6), {"comes_from_target": True}),
         ("active", UNSYNCED | {"target_state": "PreparingRebalance"}, None, {}),
-        ("empty", UNSYNCED | {"source_ends": Ends(10, 10)}, None, {}),
-        ("too-old", UNSYNCED | {"source_ends": Ends(10, 12), "source_offset": 9}, None, {}),
+        ("empty", UNSYNCED | {"source_ends": LogEnds(10, 10)}, None, {}),
+        ("too-old", UNSYNCED | {"source_ends": LogEnds(10, 12), "source_offset": 9}, None, {}),
         ("came-from-target", UNSYNCED, None, {"comes_from_target": True}),
         ("came-from-target", UNSYNCED | {"target_ends": None}, None, {"comes_from_target": True}),
         ("sync-off", UNSYNCED | {"checkpoint": a_checkpoint(9, 9)}, a_proof("exact"), {"syncs_commits": False}),

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from sparkmirror.errors import OrderBroken
 from sparkmirror.ledger import (
-    RECORD_LANE,
     SEQUENCE_MODULUS,
+    TRANSFORM_QUERY,
     Attempt,
     Intent,
     IntentTarget,
@@ -28,7 +28,7 @@ from sparkmirror.ledger import (
     encode,
     landed,
     placed_runs,
-    stretches_of,
+    ranges_of,
     tombstone,
 )
 from sparkmirror.model import TopicPartition
@@ -49,7 +49,7 @@ def pairs(runs: list[Run]) -> dict[int, int]:
 
 @given(offset_lists)
 def test_stretches_hold_the_offsets_in_order(offsets: list[int]) -> None:
-    found = stretches_of(offsets)
+    found = ranges_of(offsets)
     assert [start + i for start, length in found for i in range(length)] == offsets
     assert all(start + length < following for (start, length), (following, _) in pairwise(found))
 
@@ -57,14 +57,14 @@ def test_stretches_hold_the_offsets_in_order(offsets: list[int]) -> None:
 @pytest.mark.parametrize("offsets", [[3, 2], [1, 1], [5, 6, 5]])
 def test_offsets_that_go_back_are_refused(offsets: list[int]) -> None:
     with pytest.raises(OrderBroken, match="keep the order"):
-        stretches_of(offsets)
+        ranges_of(offsets)
 
 
 @given(offset_lists.filter(len), st.data())
 def test_records_are_placed_one_behind_the_other(offsets: list[int], data: st.DataObject) -> None:
     index = data.draw(st.integers(0, len(offsets) - 1))
     count = data.draw(st.integers(1, len(offsets) - index))
-    runs = list(placed_runs(stretches_of(offsets), index, count, 1000))
+    runs = list(placed_runs(ranges_of(offsets), index, count, 1000))
     assert pairs(runs) == {offset: 1000 + i for i, offset in enumerate(offsets[index : index + count])}
 
 
@@ -80,7 +80,7 @@ def test_of_a_lost_task_every_record_is_found_or_made_again(data: st.DataObject)
         if not sent:
             continue
         sequence = data.draw(st.sampled_from([0, 5, SEQUENCE_MODULUS - 2]))
-        targets.append(IntentTarget(place, 100 * number, sequence, stretches_of(sent)))
+        targets.append(IntentTarget(place, 100 * number, sequence, ranges_of(sent)))
         at, batches = 0, []
         # Batches of the same producer from before the intent lie there too.
         if sequence == 5:
@@ -106,7 +106,7 @@ def test_a_hole_in_what_landed_is_refused() -> None:
 
 
 def an_open(attempt: Attempt, at: Position, source_id: str = "s") -> Open:
-    return Open(SOURCE, attempt, None, RECORD_LANE, -1, "a.t", 1, 1, at, source_id, "x", False, False, False, False)
+    return Open(SOURCE, attempt, None, TRANSFORM_QUERY, -1, "a.t", 1, 1, at, source_id, "x", False, False, False, False)
 
 
 def test_what_landed_behind_an_attempts_beginning_is_skipped_by_it_and_by_the_next() -> None:

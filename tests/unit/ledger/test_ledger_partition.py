@@ -113,7 +113,7 @@ def test_nothing_is_sent_in_doubt_until_the_log_was_read() -> None:
     first, _ = send(copy), send(copy)
     answer(copy, first, 6, base=-1)
     assert not copy.may_send(0.0)
-    copy.lane_lost("reset")
+    copy.connection_lost("reset")
     assert copy.phase is Phase.SETTLING and not copy.may_send(0.0)
     with pytest.raises(AssertionError):
         send(copy)
@@ -124,7 +124,7 @@ def test_nothing_is_sent_in_doubt_until_the_log_was_read() -> None:
 def test_an_answer_from_before_the_resumption_proves_nothing_sent_after_it() -> None:
     copy = a_copy()
     stale = send(copy)
-    copy.lane_lost("reset")
+    copy.connection_lost("reset")
     copy.resume(Position(100, 50, 0), [], 0.0)
     send(copy)
     answer(copy, stale)
@@ -196,7 +196,7 @@ def test_offsets_without_records_move_the_position_only_with_what_was_sent_befor
 def test_C1_an_attempt_is_not_closed_while_a_batch_of_it_may_still_land() -> None:
     copy = a_copy()
     send(copy), send(copy)
-    copy.lane_lost("reset")
+    copy.connection_lost("reset")
     copy.resume(Position(110, 60, 10), [Run(100, 50, 10)], 0.0)
     copy.closing = True
     assert copy.close_position is None and not copy.closing
@@ -253,7 +253,7 @@ def test_what_was_found_carries_its_leader_epoch_into_the_receipt() -> None:
     copy = a_copy()
     answer(copy, send(copy))
     send(copy)
-    copy.lane_lost("reset")
+    copy.connection_lost("reset")
     copy.resume(Position(120, 70, 20), [Run(110, 60, 10)], 0.0, 9)
     receipt = copy.receipt()
     assert receipt is not None and (receipt.position.upstream, receipt.source_leader_epoch) == (120, 9)

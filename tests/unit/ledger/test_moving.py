@@ -14,53 +14,54 @@ from sparkmirror.ledger import (
     ATTEMPTS_MAX,
     Attempt,
     Closed,
+    CopyState,
     Gap,
     LedgerRecord,
     LedgerView,
-    Life,
     Move,
     Open,
     PartitionHistory,
     Position,
     Receipt,
     Run,
-    Standing,
+    TopicIncarnation,
     Void,
+    compact,
     encode,
     lost_attempts,
     moved,
     reset,
-    restate,
     skip,
 )
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import Basis, Copied, OffsetMap, Translation, translate
 
 P = TopicPartition("orders", 3)
-OLD, NEW = Life("source 1", "target 1"), Life("source 2", "target 1")
+OLD, NEW = TopicIncarnation("source 1", "target 1"), TopicIncarnation("source 2", "target 1")
 
 
-def an_open(number: int, upstream: int, downstream: int, *, life: Life = OLD) -> Open:
+def an_open(number: int, upstream: int, downstream: int, *, topic_incarnation: TopicIncarnation = OLD) -> Open:
     return Open(
         partition=P, attempt=Attempt(0, number, 1), previous=Attempt(0, number - 1, 1) if number else None, slot=0,
         incarnation=0, target_topic="a.orders", producer_id=7, producer_epoch=number,
-        position=Position(upstream, downstream, 0), source_topic_id=life.source_topic_id,
-        target_topic_id=life.target_topic_id, read_committed=False, shared=False, fenced=False, source_compacts=False,
+        position=Position(upstream, downstream, 0), source_topic_id=topic_incarnation.source_topic_id,
+        target_topic_id=topic_incarnation.target_topic_id, read_committed=False, shared=False, fenced=False,
+        source_compacts=False,
     )  # fmt: skip
 
 
 def copied(
-    number: int, upstream: int, downstream: int, count: int, *, life: Life = OLD, epoch: int = 4
+    number: int, upstream: int, downstream: int, count: int, *, topic_incarnation: TopicIncarnation = OLD, epoch: int = 4
 ) -> list[LedgerRecord]:
     """An attempt that copied so many records one after the other and ended."""
-    order = an_open(number, upstream, downstream, life=life)
+    order = an_open(number, upstream, downstream, topic_incarnation=topic_incarnation)
     at = Position(upstream + count, downstream + count, count)
     runs = (Run(upstream, downstream, count),)
     return [order, Receipt(P, order.attempt, at, epoch, count, 0, runs), Closed(P, order.attempt, at)]
 
 
 def a_move(number: int, move: Move) -> list[LedgerRecord]:
-    order = an_open(number, move.new.upstream, move.new.downstream, life=move.life)
+    order = an_open(number, move.new.upstream, move.new.downstream, topic_incarnation=move.topic_incarnation)
     return moved(move, order, reason="because", time_ms=1000)
 
 
@@ -71,9 +72,9 @@ def a_history(*records: LedgerRecord) -> PartitionHistory:
     return view.of(P)
 
 
-def a_standing(**fields: object) -> Standing:
+def a_standing(**fields: object) -> CopyState:
     """Ten records copied, all is well, five more to come."""
-    return replace(Standing(P, Position(10, 10, 0), OLD, OLD, 0, 15, 10), **fields)
+    return replace(CopyState(P, Position(10, 10, 0), OLD, OLD, 0, 15, 10), **fields)
 
 
 # --- what is judged --------------------------------------------------------------------------------------------
@@ -106,7 +107,7 @@ def test_skip_finds_nothing_to_do_where_all_is_well() -> None:
     [
         ({"position": None, "was": None}, None, "nothing was copied yet"),
         ({"now": NEW}, None, "the source topic was deleted and created again"),
-        ({"now": Life("source 1", "target 2")}, None, "the target topic was deleted and created again"),
+        ({"now": TopicIncarnation("source 1", "target 2")}, None, "the target topic was deleted and created again"),
         ({"log_end": 8}, None, "the source ends at 8"),
         ({"target_end": 9}, None, "the target ends at 9"),
         ({}, 9, "everything up to 10 was copied"),
@@ -192,7 +193,7 @@ def test_what_was_copied_of_another_life_of_the_topic_is_not_in_the_map() -> Non
     assert move is not None
     before = copied(0, 0, 0, 10)
     assert list(a_history(*before, *a_move(1, move)).runs()) == []
-    history = a_history(*before, *a_move(1, move), *copied(2, 25, 10, 3, life=NEW))
+    history = a_history(*before, *a_move(1, move), *copied(2, 25, 10, 3, topic_incarnation=NEW))
     assert list(history.runs()) == [Run(25, 10, 3)]
     assert history.last_copy(13) == (12, 7, 2)
 
@@ -239,8 +240,8 @@ def test_behind_a_gap_or_a_stranger_the_last_copy_is_what_it_was() -> None:
     move = skip(a_standing(target_end=12), None)
     assert move is not None
     gap, stranger = a_history(*copied(0, 0, 0, 10), *skipped(13)), a_history(*copied(0, 0, 0, 10), *a_move(1, move))
-    assert (gap.last_copy(10), gap.standing_move()) == ((9, 7, 0), None)
-    assert (stranger.last_copy(12), stranger.standing_move()) == ((9, 7, 0), Attempt(0, 1, 1))
+    assert (gap.last_copy(10), gap.pending_move()) == ((9, 7, 0), None)
+    assert (stranger.last_copy(12), stranger.pending_move()) == ((9, 7, 0), Attempt(0, 1, 1))
 
 
 @given(st.randoms(use_true_random=False), st.integers(11, 15))
@@ -276,19 +277,19 @@ def compacted(records: list[LedgerRecord], more: list[tuple[bytes, None]]) -> Pa
     return view.of(P)
 
 
-def many(first: int, upstream: int, downstream: int, *, life: Life = OLD) -> list[LedgerRecord]:
+def many(first: int, upstream: int, downstream: int, *, topic_incarnation: TopicIncarnation = OLD) -> list[LedgerRecord]:
     found: list[LedgerRecord] = []
     for step in range(ATTEMPTS_MAX):
-        found += copied(first + step, upstream + step, downstream + step, 1, life=life)
+        found += copied(first + step, upstream + step, downstream + step, 1, topic_incarnation=topic_incarnation)
     return found
 
 
-def stretches(history: PartitionHistory) -> list[tuple[int, int]]:
+def ranges(history: PartitionHistory) -> list[tuple[int, int]]:
     return [(gap.upstream, gap.until) for gap in history.accepted_gaps()]
 
 
-def restated(records: list[LedgerRecord], order: Open) -> PartitionHistory:
-    receipts, tombstones = restate(a_history(*records), order)
+def compacted_by_owner(records: list[LedgerRecord], order: Open) -> PartitionHistory:
+    receipts, tombstones = compact(a_history(*records), order)
     assert tombstones
     return compacted([*records, order, *receipts], tombstones)
 
@@ -296,8 +297,8 @@ def restated(records: list[LedgerRecord], order: Open) -> PartitionHistory:
 def test_gaps_survive_the_attempts_they_were_accepted_in() -> None:
     records = [*copied(0, 0, 0, 10), *skipped(13), *many(2, 13, 10)]
     before = a_history(*records)
-    after = restated(records, an_open(99, 13 + ATTEMPTS_MAX, 10 + ATTEMPTS_MAX))
-    assert stretches(after) == stretches(before) == [(10, 13)]
+    after = compacted_by_owner(records, an_open(99, 13 + ATTEMPTS_MAX, 10 + ATTEMPTS_MAX))
+    assert ranges(after) == ranges(before) == [(10, 13)]
     assert list(OffsetMap(after.runs()).runs()) == list(OffsetMap(before.runs()).runs())
     assert set(after.opens) == {Attempt(0, 99, 1)}
 
@@ -306,7 +307,7 @@ def test_a_gap_that_is_no_gap_any_more_does_not_come_back_when_the_ledger_is_sho
     over, back = skip(a_standing(), 12), reset(a_standing(position=Position(12, 10, 0)), "10")
     assert over is not None and back is not None
     records = [*copied(0, 0, 0, 10), *a_move(1, over), *a_move(2, back), *many(3, 10, 10)]
-    after = restated(records, an_open(99, 10 + ATTEMPTS_MAX, 10 + ATTEMPTS_MAX))
+    after = compacted_by_owner(records, an_open(99, 10 + ATTEMPTS_MAX, 10 + ATTEMPTS_MAX))
     assert after.accepted_gaps() == [] and after.gaps == {}
 
 
@@ -314,14 +315,14 @@ def test_what_is_left_of_a_gap_stays_as_it_is_when_the_ledger_is_shortened() -> 
     over, back = skip(a_standing(), 14), reset(a_standing(position=Position(14, 10, 0)), "12")
     assert over is not None and back is not None
     records = [*copied(0, 0, 0, 10), *a_move(1, over), *a_move(2, back), *many(3, 12, 10)]
-    assert stretches(restated(records, an_open(99, 12 + ATTEMPTS_MAX, 10 + ATTEMPTS_MAX))) == [(10, 12)]
+    assert ranges(compacted_by_owner(records, an_open(99, 12 + ATTEMPTS_MAX, 10 + ATTEMPTS_MAX))) == [(10, 12)]
 
 
 def test_runs_of_another_life_are_not_stated_again() -> None:
     move = reset(a_standing(now=NEW, log_end=40), "25")
     assert move is not None
     records = [*many(0, 0, 0), *a_move(50, move)]
-    after = restated(records, an_open(99, 25, 10, life=NEW))
+    after = compacted_by_owner(records, an_open(99, 25, 10, topic_incarnation=NEW))
     assert list(after.runs()) == []
     assert after.position() == Position(25, 10, 0)
 
@@ -332,8 +333,8 @@ def test_a_move_that_nothing_was_copied_after_is_kept_for_what_it_tells() -> Non
     records = [*many(0, 0, 0), *copied(ATTEMPTS_MAX, 8, 8, 2), *a_move(ATTEMPTS_MAX + 1, move)]
     for at in range(ATTEMPTS_MAX + 2, 2 * ATTEMPTS_MAX):
         records += (an_open(at, 10, 12), closed(at, 10, 12))
-    after = restated(records, an_open(2 * ATTEMPTS_MAX, 10, 12))
-    assert min(after.opens) == after.standing_move() == Attempt(0, ATTEMPTS_MAX + 1, 1)
+    after = compacted_by_owner(records, an_open(2 * ATTEMPTS_MAX, 10, 12))
+    assert min(after.opens) == after.pending_move() == Attempt(0, ATTEMPTS_MAX + 1, 1)
     assert after.last_copy(12) == (9, -1, -1)
 
 

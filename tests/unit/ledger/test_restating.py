@@ -10,9 +10,9 @@ from sparkmirror.ledger import (
     Receipt,
     Run,
     Started,
+    compact,
     encode,
     outlived,
-    restate,
 )
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import OffsetMap
@@ -54,7 +54,7 @@ def read(log: list[tuple[bytes, bytes | None]]) -> LedgerView:
 
 def test_few_attempts_are_left_as_they_are():
     view = read(a_ledger(ATTEMPTS_MAX - 1))
-    assert restate(view.of(PARTITION), an_open(99, 1000, 1000)) == ([], [])
+    assert compact(view.of(PARTITION), an_open(99, 1000, 1000)) == ([], [])
 
 
 def test_restated_and_cleaned_the_ledger_says_the_same_at_every_moment():
@@ -62,7 +62,7 @@ def test_restated_and_cleaned_the_ledger_says_the_same_at_every_moment():
     before = read(log).of(PARTITION)
     order = an_open(99, before.position().upstream, before.position().downstream)
     expected = list(OffsetMap(before.runs()).runs())
-    receipts, tombstones = restate(before, order)
+    receipts, tombstones = compact(before, order)
     log += [encode(record) for record in (order, *receipts)]
     for cut in range(len(tombstones) + 1):
         history = read(log + tombstones[:cut]).of(PARTITION)
@@ -75,7 +75,7 @@ def test_after_compaction_only_the_newest_attempt_is_left():
     log = a_ledger(ATTEMPTS_MAX)
     before = read(log).of(PARTITION)
     order = an_open(99, before.position().upstream, before.position().downstream)
-    receipts, tombstones = restate(before, order)
+    receipts, tombstones = compact(before, order)
     compacted = dict(log + [encode(record) for record in (order, *receipts)] + tombstones)
     left = [(key, value) for key, value in compacted.items() if value is not None]
     assert len(left) == 1 + len(receipts)

@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 from sparkmirror.ledger import Run
 from sparkmirror.model import OffsetSync, TopicPartition
 from sparkmirror.offsets import Basis, OffsetMap, SyncHistory, Translation
-from sparkmirror.offsets.proof import Ask, Bounds, Pair, Proof, Seen, Stretch, UpstreamMap, by_ledger, by_position, prove
+from sparkmirror.offsets.proof import (
+    OffsetBounds,
+    Pair,
+    Proof,
+    RecordAsk,
+    RecordRange,
+    Seen,
+    UpstreamMap,
+    by_ledger,
+    by_position,
+    prove,
+)
 
 SOURCE, TARGET = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
 
@@ -23,19 +34,19 @@ class Log:
     def __init__(self, records: dict[int, Seen], end: int, first: int = 0) -> None:
         self.records, self.end, self.first = records, end, first
 
-    def read(self, ask: Ask, step: int) -> Stretch:
+    def read(self, ask: RecordAsk, step: int) -> RecordRange:
         """At most `step` records a time, as fetches have ends of their own."""
         if ask.timestamp is not None:
             found = [r.offset for r in self.visible() if r.timestamp >= ask.timestamp]
-            return Stretch((), min(found, default=ask.offset))
+            return RecordRange((), min(found, default=ask.offset))
         if ask.offset < self.first:
-            return Stretch((), ask.offset, trouble="out of range")
+            return RecordRange((), ask.offset, trouble="out of range")
         rows = [r for r in self.visible() if r.offset >= ask.offset][: min(ask.count, step)]
         rest = [r for r in self.visible() if rows and r.offset > rows[-1].offset]
         holes = len(self.records) < self.end - self.first
         if rest:
-            return Stretch(tuple(rows), rows[-1].offset + 1, has_holes=holes)
-        return Stretch(tuple(rows), max(self.end, ask.offset), is_end=True, has_holes=holes)
+            return RecordRange(tuple(rows), rows[-1].offset + 1, has_holes=holes)
+        return RecordRange(tuple(rows), max(self.end, ask.offset), is_end=True, has_holes=holes)
 
     def visible(self) -> list[Seen]:
         return [record for offset, record in sorted(self.records.items()) if offset >= self.first]
@@ -51,7 +62,7 @@ def log_of(names: Sequence[str | None], *, first: int = 0, append_time: bool = F
     return Log(records, len(names), first)
 
 
-def no_map(_: int) -> Bounds | None:
+def no_map(_: int) -> OffsetBounds | None:
     return None
 
 
@@ -65,12 +76,12 @@ def proved(source: Log, target: Log, upstream: int, downstream: int, *, budget: 
     try:
         ask = next(asking)
         while True:
-            stretch = (source if ask.side == "source" else target).read(ask, 7)
+            found_range = (source if ask.side == "source" else target).read(ask, 7)
             if ask.is_walk:
-                budget -= len(stretch.records)
+                budget -= len(found_range.records)
                 if budget < 0:
-                    stretch = Stretch((), ask.offset, trouble="the budget is spent")
-            ask = asking.send(stretch)
+                    found_range = RecordRange((), ask.offset, trouble="the budget is spent")
+            ask = asking.send(found_range)
     except StopIteration as end:
         assert isinstance(end.value, Proof)
         return end.value
@@ -159,13 +170,13 @@ def test_compacted_logs_need_not_hold_the_same_records() -> None:
 
 def test_budget_ends_a_search_and_not_a_count_by_offsets() -> None:
     names = [f"n{number}" for number in range(300)]
-    spent = proved(log_of(names), log_of(names), 299, 1, budget=50, bounds=lambda _: Bounds(0, 0, None))
+    spent = proved(log_of(names), log_of(names), 299, 1, budget=50, bounds=lambda _: OffsetBounds(0, 0, None))
     assert (spent.result, spent.records) == ("behind", 298)
     holed = [None if number % 7 == 3 else name for number, name in enumerate(names)]
     target = log_of([name for name in holed if name is not None])
     rough = proved(log_of(holed), target, 299, 0, budget=50)
     assert (rough.result, rough.records, rough.is_counted) == ("behind", 299, False)
-    lost = proved(log_of(holed), target, 0, 200, budget=50, bounds=lambda _: Bounds(0, 0, None))
+    lost = proved(log_of(holed), target, 0, 200, budget=50, bounds=lambda _: OffsetBounds(0, 0, None))
     assert (lost.result, lost.reason) == ("unproven", "the budget is spent")
 
 
@@ -192,7 +203,7 @@ def test_reader_without_rights_is_told() -> None:
     asking = prove(pair)
     next(asking)
     with pytest.raises(StopIteration) as end:
-        asking.send(Stretch((), 1, trouble="needs Read on topic orders"))
+        asking.send(RecordRange((), 1, trouble="needs Read on topic orders"))
     assert end.value.value.reason == "needs Read on topic orders"
 
 
@@ -245,10 +256,10 @@ def test_map_of_the_ledger_is_exact_and_syncs_fill_what_it_does_not_cover() -> N
     syncs = SyncHistory(OffsetSync(SOURCE, 100, 40))
     syncs.take(OffsetSync(SOURCE, 300, 140))
     found = UpstreamMap(OffsetMap([Run(500, 200, 50)]), syncs)
-    assert found.bounds(225) == Bounds(525, 525, None)
-    assert found.bounds(250) == Bounds(300, 410, None)
-    assert found.bounds(90) == Bounds(100, 150, 301)
-    assert found.bounds(40) == Bounds(100, 100, 301)
+    assert found.bounds(225) == OffsetBounds(525, 525, None)
+    assert found.bounds(250) == OffsetBounds(300, 410, None)
+    assert found.bounds(90) == OffsetBounds(100, 150, 301)
+    assert found.bounds(40) == OffsetBounds(100, 100, 301)
     assert found.bounds(39) is None
     assert UpstreamMap(None, None).bounds(5) is None
 

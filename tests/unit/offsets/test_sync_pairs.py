@@ -131,7 +131,7 @@ def test_a_map_that_begins_anew_makes_readers_forget_what_they_knew() -> None:
     for sync in ((5, 5), (9, 9)):
         history.take(OffsetSync(PARTITION, *sync))
     pairs.take(PARTITION, Run(10, 10, 5))
-    pairs.begin_anew(OffsetSync(PARTITION, -1, 19))
+    pairs.restart(OffsetSync(PARTITION, -1, 19))
     pairs.take(PARTITION, Run(25, 20, 3))
     due = taken(pairs)
     assert due[0] == (-1, 19), "nothing of the former life comes after it, nor is still to be written"

@@ -8,7 +8,7 @@ from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.errors import MoveRefused
 from sparkmirror.model import TopicPartition
 from sparkmirror.positions import Goal, MoveRequest, PositionChange
-from sparkmirror.positions.changes import Found, judge_changes
+from sparkmirror.positions.changes import StoredFacts, judge_changes
 from sparkmirror.state import PositionTable
 from sparkmirror.wire import Record, connect_partition, source_key
 
@@ -37,7 +37,7 @@ def judge(
     ends: dict[TopicPartition, PartitionEnds] | None = None,
 ) -> list[PositionChange]:
     request = MoveRequest(verb, "orders", None, to, force_unseen=force_unseen)  # type: ignore[arg-type]
-    return judge_changes(request, Found(positions, ends or ENDS, times or {}, reset), list(partitions))
+    return judge_changes(request, StoredFacts(positions, ends or ENDS, times or {}, reset), list(partitions))
 
 
 AT_41 = b'{"offset":41}'

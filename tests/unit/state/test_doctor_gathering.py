@@ -16,7 +16,7 @@ from sparkmirror.model import OffsetSync, TopicPartition
 from sparkmirror.positions.listing import _Gathering
 from sparkmirror.positions.requests import StoragePlace
 from sparkmirror.state import CheckpointTable, FlowState, LedgerTable, Note, PositionTable, SyncTable, Unknown
-from sparkmirror.state.facts import Part, Synced
+from sparkmirror.state.facts import Part, SyncPair
 from sparkmirror.state.flow_logs import FlowLogs
 from sparkmirror.state.gathering.connect import Connectors
 from sparkmirror.state.gathering.flow import _opens
@@ -99,12 +99,12 @@ def test_syncs_without_holes_tell_nothing() -> None:
 
 def test_offsets_that_are_missing_between_two_syncs_are_a_hole() -> None:
     found = story_of((0, 0), (100, 100), (150, 140)).holes
-    assert found == {ORDERS: [(Synced(100, 100, NOW + 1), Synced(150, 140, NOW + 2))]}
+    assert found == {ORDERS: [(SyncPair(100, 100, NOW + 1), SyncPair(150, 140, NOW + 2))]}
 
 
 def test_syncs_that_go_back_are_a_rewind_and_forget_holes_before_it() -> None:
     story = story_of((0, 0), (100, 90), (40, 101), (120, 181))
-    assert story.rewinds[ORDERS] == (Synced(100, 90, NOW + 1), Synced(40, 101, NOW + 2))
+    assert story.rewinds[ORDERS] == (SyncPair(100, 90, NOW + 1), SyncPair(40, 101, NOW + 2))
     assert ORDERS not in story.holes
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pytest
 from unit.diagnose.doctor_builders import NOW, ORDERS, OURS, REMOTE, a_copy, connector, ends, facts_of, failed, our_copy
 
-from sparkmirror.offsets.proof.values import Ask, Seen, Stretch
-from sparkmirror.state.facts import Facts, Pair, Stop, Synced, Tail
+from sparkmirror.offsets.proof.values import RecordAsk, RecordRange, Seen
+from sparkmirror.state.facts import ComparedPair, Facts, Stop, SyncPair, Tail
 from sparkmirror.state.gathering.reads import _firsts, _Found, _holes, _pairs, _suspects, _tails
 
 STEP = 7  # records of one answer, so that walks have several steps
@@ -21,14 +21,14 @@ def log(*values: int | None, first: int = 0) -> dict[int, Seen]:
     }
 
 
-def read(ask: Ask, logs: Mapping[str, dict[int, Seen]], ends_of: Mapping[str, int]) -> Stretch:
+def read(ask: RecordAsk, logs: Mapping[str, dict[int, Seen]], ends_of: Mapping[str, int]) -> RecordRange:
     records, end = logs[ask.side], ends_of[ask.side]
     found = [records[at] for at in sorted(records) if at >= ask.offset][: min(ask.count, STEP)]
     more = [at for at in records if found and at > found[-1].offset]
     has_holes = len([at for at in records if at >= ask.offset]) < end - ask.offset
     if more:
-        return Stretch(tuple(found), found[-1].offset + 1, has_holes=has_holes)
-    return Stretch(tuple(found), max(end, ask.offset), is_end=True, has_holes=has_holes)
+        return RecordRange(tuple(found), found[-1].offset + 1, has_holes=has_holes)
+    return RecordRange(tuple(found), max(end, ask.offset), is_end=True, has_holes=has_holes)
 
 
 def drive(work: object, source: dict[int, Seen], target: dict[int, Seen], found: _Found) -> _Found:
@@ -36,7 +36,7 @@ def drive(work: object, source: dict[int, Seen], target: dict[int, Seen], found:
     logs = {"source": source, "target": target}
     ends_of = {side: max(records, default=-1) + 1 for side, records in logs.items()}
     for _, asking in work:  # type: ignore[attr-defined]
-        answer: Stretch | None = None
+        answer: RecordRange | None = None
         while True:
             try:
                 answer = read(asking.send(answer), logs, ends_of)
@@ -45,7 +45,7 @@ def drive(work: object, source: dict[int, Seen], target: dict[int, Seen], found:
     return found
 
 
-def pairs(facts: Facts, source: dict[int, Seen], target: dict[int, Seen]) -> Pair | None:
+def pairs(facts: Facts, source: dict[int, Seen], target: dict[int, Seen]) -> ComparedPair | None:
     found = _Found()
     return drive(_pairs(facts, found), source, target, found).pairs.get(ORDERS)
 
@@ -53,7 +53,7 @@ def pairs(facts: Facts, source: dict[int, Seen], target: dict[int, Seen]) -> Pai
 def test_the_record_of_a_sync_is_compared_on_both_sides() -> None:
     facts = facts_of()
     same = log(*range(10))
-    assert pairs(facts, same, same) == Pair(9, 9, "same")
+    assert pairs(facts, same, same) == ComparedPair(9, 9, "same")
     other = log(*range(100, 110))
     found = pairs(facts, other, same)
     assert found is not None and found.outcome == "differs"
@@ -62,10 +62,10 @@ def test_the_record_of_a_sync_is_compared_on_both_sides() -> None:
 
 
 def test_a_true_sync_of_a_new_life_does_not_hide_the_old_one() -> None:
-    copy = a_copy(source=ends(0, 25), target=ends(0, 25), sync=Synced(24, 24, NOW), first_sync=Synced(0, 0, NOW))
+    copy = a_copy(source=ends(0, 25), target=ends(0, 25), sync=SyncPair(24, 24, NOW), first_sync=SyncPair(0, 0, NOW))
     source, target = log(*range(100, 125)), log(*range(10), *range(110, 125))
     found = pairs(facts_of([copy]), source, target)
-    assert found == Pair(0, 0, "differs")
+    assert found == ComparedPair(0, 0, "differs")
 
 
 def test_nothing_is_compared_where_sparkmirror_knows_the_topics_by_id() -> None:
@@ -75,14 +75,14 @@ def test_nothing_is_compared_where_sparkmirror_knows_the_topics_by_id() -> None:
 @pytest.mark.parametrize(
     ("source", "target", "sync", "first"),
     [
-        (log(*range(20)), log(*range(10, 20)), Synced(19, 9, NOW), 10),  # resumed at 10
-        (log(*range(20)), log(*range(13, 20)), Synced(19, 9, NOW), 13),  # the map leads astray
-        (log(0, None, 1, None, 2, None), log(0, 1, 2), Synced(4, 2, NOW), 0),  # markers of transactions
-        (log(*range(20)), log(77, 78), Synced(19, 1, NOW), None),  # somebody else's
+        (log(*range(20)), log(*range(10, 20)), SyncPair(19, 9, NOW), 10),  # resumed at 10
+        (log(*range(20)), log(*range(13, 20)), SyncPair(19, 9, NOW), 13),  # the map leads astray
+        (log(0, None, 1, None, 2, None), log(0, 1, 2), SyncPair(4, 2, NOW), 0),  # markers of transactions
+        (log(*range(20)), log(77, 78), SyncPair(19, 1, NOW), None),  # somebody else's
     ],
 )
 def test_where_a_copy_begins_is_found_by_its_first_record(
-    source: dict[int, Seen], target: dict[int, Seen], sync: Synced, first: int | None
+    source: dict[int, Seen], target: dict[int, Seen], sync: SyncPair, first: int | None
 ) -> None:
     copy = a_copy(source=ends(0, max(source) + 1), target=ends(0, max(target) + 1), sync=sync)
     found = _Found()
@@ -106,7 +106,7 @@ def test_a_copy_without_holes_needs_no_reading_to_tell_where_it_begins() -> None
     ],
 )
 def test_what_lies_behind_a_copy_at_rest_is_repeated_or_foreign(target: dict[int, Seen], tail: Tail | None) -> None:
-    copy = a_copy(target=ends(0, 12), sync=Synced(0, 0, NOW))
+    copy = a_copy(target=ends(0, 12), sync=SyncPair(0, 0, NOW))
     found = _Found()
     assert drive(_tails(facts_of([copy]), found), log(*range(10)), target, found).tails.get(ORDERS) == tail
 
@@ -125,7 +125,7 @@ def test_records_behind_the_ledgers_end_are_strangers_and_markers_are_not() -> N
     assert quiet.tails == {}
 
 
-HOLE = ((Synced(2, 2, NOW), Synced(9, 5, NOW)),)
+HOLE = ((SyncPair(2, 2, NOW), SyncPair(9, 5, NOW)),)
 
 
 @pytest.mark.parametrize(

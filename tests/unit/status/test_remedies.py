@@ -50,15 +50,15 @@ A->B.enabled = true
     ],
 )
 def test_a_stop_names_the_command_that_goes_on(error: type[ReplicationError], command: str) -> None:
-    told = Remedies("/etc/mm2.properties").told(error("what happened"), P, 41)
+    told = Remedies("/etc/mm2.properties").with_hint(error("what happened"), P, 41)
     assert told.hint.endswith(f": {command}")
     assert told.message == "what happened"
 
 
 def test_a_hint_that_says_more_is_left_as_it_is() -> None:
-    told = Remedies("f").told(SourceTruncated("what happened", hint="this helps"), P, 41)
+    told = Remedies("f").with_hint(SourceTruncated("what happened", hint="this helps"), P, 41)
     assert told.hint == "this helps"
-    assert Remedies("f").told(TargetRefusedRecords("what happened"), P, 41).hint == ""
+    assert Remedies("f").with_hint(TargetRefusedRecords("what happened"), P, 41).hint == ""
 
 
 TOPIC = MirroredTopic(

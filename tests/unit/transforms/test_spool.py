@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from sparkmirror.errors import InternalError, RecordTooLarge
 from sparkmirror.model import TopicPartition
 from sparkmirror.transforms import spool as shelf_module
-from sparkmirror.transforms.orders import Change, LaneOrder, remove_left_folders, slips_folder
+from sparkmirror.transforms.orders import Change, QueryOrder, range_files_folder, remove_left_folders
 from sparkmirror.transforms.packing import Packing, pack_columns, pack_rows, pack_whole, rows_at
-from sparkmirror.transforms.spool import Shelf, lay_down
+from sparkmirror.transforms.spool import Spool, lay_down
 from sparkmirror.wire import (
     BatchView,
     Columns,
@@ -29,15 +29,15 @@ OURS = Producer(7, 2, 40)
 LIMIT = 1 << 20
 
 
-def order_of(name: str) -> LaneOrder:
-    return LaneOrder("file", "digest", "A", "B", "ledger", "folder", name, "lane", 1, 1)
+def order_of(name: str) -> QueryOrder:
+    return QueryOrder("file", "digest", "A", "B", "ledger", "folder", name, "lane", 1, 1)
 
 
 @pytest.fixture
-def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LaneOrder:
+def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> QueryOrder:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    found = order_of("shelf")
-    slips_folder(found).mkdir(parents=True)
+    found = order_of("spool")
+    range_files_folder(found).mkdir(parents=True)
     return found
 
 
@@ -66,7 +66,7 @@ def told(packing: Packing, target: TopicPartition) -> list[tuple[int, Record]]:
     if target not in packing.sendings:
         return []
     sending = packing.sendings[target]
-    upstream = [start + at for start, length in sending.stretches for at in range(length)]
+    upstream = [start + at for start, length in sending.ranges for at in range(length)]
     found: list[Record] = []
     sequence = OURS.base_sequence
     for ready in sending.batches:
@@ -105,14 +105,14 @@ def test_every_row_finds_its_record_whatever_was_left_out_and_however_rows_are_g
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", folder)
         patch.setattr(shelf_module, "BYTES_MAX", limit)
-        order = order_of("shelf")
-        slips_folder(order).mkdir(parents=True)
+        order = order_of("spool")
+        range_files_folder(order).mkdir(parents=True)
         for number, start in enumerate(range(0, len(batches), laid)):
             lay_down(order, 5, number, batches[start : start + laid])
-        shelf = Shelf(order, 5)
+        spool = Spool(order, 5)
         start = 0
         while start < len(wanted):
-            views, count = shelf.pick_up(wanted[start : start + asked])
+            views, count = spool.pick_up(wanted[start : start + asked])
             some = wanted[start : start + count]
             assert 0 < count <= asked
             start += count
@@ -135,16 +135,16 @@ def test_every_row_finds_its_record_whatever_was_left_out_and_however_rows_are_g
             if whole is not None:
                 assert whole.stop is None
                 assert is_same(told(whole, HOME), some)
-        shelf.clear()
-        assert list(slips_folder(order).iterdir()) == []
+        spool.clear()
+        assert list(range_files_folder(order).iterdir()) == []
 
 
 @pytest.mark.parametrize("asked", [[1], [3], [2, 5], [2, 3, 6], [9]])
-def test_a_row_at_an_offset_that_was_not_read_is_refused(order: LaneOrder, asked: list[int]) -> None:
+def test_a_row_at_an_offset_that_was_not_read_is_refused(order: QueryOrder, asked: list[int]) -> None:
     lay_down(order, 1, 0, [batch_of([2, 4, 6])])
-    shelf = Shelf(order, 1)
+    spool = Spool(order, 1)
     with pytest.raises(InternalError, match="not read"):
-        rows_at(shelf.pick_up(asked)[0], asked)
+        rows_at(spool.pick_up(asked)[0], asked)
 
 
 def test_records_with_the_time_of_their_append_keep_it() -> None:
@@ -185,16 +185,16 @@ def test_what_is_too_large_for_one_target_stops_all_of_them_at_its_offset() -> N
 
 def test_an_order_is_the_same_when_it_was_read_from_its_text() -> None:
     change = Change("value", "value", (("json_mask", "$.a"), ("json_set", "$.b", "1")))
-    order = LaneOrder("f", "d", "A", "B", "l", "f", "n", "i", 1, 2, True, 3, ("offset",), ("key", "value"), ((), (change,)))
-    assert LaneOrder.of(order.text()) == order
-    assert order.has_shelf
+    order = QueryOrder("f", "d", "A", "B", "l", "f", "n", "i", 1, 2, True, 3, ("offset",), ("key", "value"), ((), (change,)))
+    assert QueryOrder.of(order.text()) == order
+    assert order.has_spool
 
 
-def test_what_a_lost_query_laid_down_on_a_machine_without_its_driver_is_removed_after_an_hour(order: LaneOrder) -> None:
+def test_what_a_lost_query_laid_down_on_a_machine_without_its_driver_is_removed_after_an_hour(order: QueryOrder) -> None:
     lay_down(order, 1, 0, [batch_of([1, 2])])
     remove_left_folders()
-    assert slips_folder(order).exists()
+    assert range_files_folder(order).exists()
     long_ago = time.time() - 3700
-    os.utime(slips_folder(order), (long_ago, long_ago))
+    os.utime(range_files_folder(order), (long_ago, long_ago))
     remove_left_folders()
-    assert not slips_folder(order).parent.exists()
+    assert not range_files_folder(order).parent.exists()

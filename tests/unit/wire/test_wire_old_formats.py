@@ -77,7 +77,7 @@ def test_pack_carries_old_messages_into_parcels_of_the_new_format() -> None:
     packed = pack(
         views_of(a_message(8, 0, b"z", b"0"), wrapper), from_offset=8, until_offset=None, aborted=None, limits=limits()
     )
-    assert [(offset, content[0], content[1]) for offset, content in opened_all(packed.parcels)] == [
+    assert [(offset, content[0], content[1]) for offset, content in opened_all(packed.outgoing_batches)] == [
         (8, -1, b"z"),
         (10, NOW, b"a"),
         (12, NOW, b"b"),

@@ -110,10 +110,10 @@ def test_parcels_hold_exactly_the_wanted_records_of_any_log(log: Log, limit: obj
 
     end = log.end + 1000 if until is None else until
     assert result.stopped is None
-    positions = [parcel.next_upstream for parcel in result.parcels]
+    positions = [outgoing.next_upstream for outgoing in result.outgoing_batches]
     assert positions == sorted(positions) and all(position <= result.next_upstream for position in positions)
-    assert all(len(parcel.buffer) <= limit.batch_bytes_max for parcel in result.parcels)  # type: ignore[attr-defined]  # built above
-    assert opened_all(result.parcels) == sorted(row for row in log.rows if start <= row[0] < end)
+    assert all(len(outgoing.buffer) <= limit.batch_bytes_max for outgoing in result.outgoing_batches)  # type: ignore[attr-defined]  # built above
+    assert opened_all(result.outgoing_batches) == sorted(row for row in log.rows if start <= row[0] < end)
     covered = log.batches[-1][0] + 1 if log.batches else start
     assert result.next_upstream == max(start, min(end, covered))
 
@@ -126,9 +126,9 @@ def test_packing_in_two_halves_gives_the_same_records_as_in_one(log: Log, limit:
     aborted = [(producer_id, first) for producer_id, first, _ in log.aborted]
     first = pack(views[:half], from_offset=0, until_offset=None, aborted=None, limits=limit)  # type: ignore[arg-type]  # built above
     second = pack(views[half:], from_offset=first.next_upstream, until_offset=None, aborted=None, limits=limit)  # type: ignore[arg-type]  # built above
-    halves = opened_all(first.parcels) + opened_all(second.parcels)
+    halves = opened_all(first.outgoing_batches) + opened_all(second.outgoing_batches)
     whole_views = views_of(*[batch for _, batch in log.batches])
     whole = pack(whole_views, from_offset=0, until_offset=None, aborted=None, limits=limit)  # type: ignore[arg-type]  # built above
-    assert halves == opened_all(whole.parcels)
+    assert halves == opened_all(whole.outgoing_batches)
     committed = {offset for offset, _ in log.rows}
     assert aborted or {offset for offset, _ in halves} == committed

@@ -45,16 +45,16 @@ def packed(
 
 
 def upstream(result: Packed) -> list[int]:
-    return [offset for offset, _ in opened_all(result.parcels)]
+    return [offset for offset, _ in opened_all(result.outgoing_batches)]
 
 
 def test_dense_wanted_batch_is_patched_without_a_copy() -> None:
     buffer = bytearray(a_batch(5, 6, 7))
     views = read_batches(memoryview(buffer), 0, len(buffer))
     result = packed(views, start=5)
-    [parcel] = result.parcels
-    assert isinstance(parcel.buffer, memoryview) and parcel.buffer.obj is buffer
-    assert (parcel.pieces, parcel.next_upstream, result.next_upstream) == (((5, 3),), 8, 8)
+    [outgoing] = result.outgoing_batches
+    assert isinstance(outgoing.buffer, memoryview) and outgoing.buffer.obj is buffer
+    assert (outgoing.pieces, outgoing.next_upstream, result.next_upstream) == (((5, 3),), 8, 8)
     assert upstream(result) == [5, 6, 7]
     assert buffer[:8] == bytes(8)
 
@@ -62,15 +62,15 @@ def test_dense_wanted_batch_is_patched_without_a_copy() -> None:
 def test_read_only_batch_is_copied_before_it_is_stamped() -> None:
     data = bytes(a_batch(5))
     result = packed(read_batches(memoryview(data), 0, len(data)))
-    stamp(result.parcels[0].buffer, 1, 2, 3)
+    stamp(result.outgoing_batches[0].buffer, 1, 2, 3)
     assert data == bytes(a_batch(5))
 
 
 @pytest.mark.parametrize("bits", [0x10, 0x40, 0x80, 0x100])
 def test_stamp_keeps_only_the_codec_bits(bits: int) -> None:
     result = packed(views_of(a_batch(0, 1, codec=4, attributes=bits)))
-    stamp(result.parcels[0].buffer, 1, 2, 3)
-    [view] = views_of(result.parcels[0].buffer)
+    stamp(result.outgoing_batches[0].buffer, 1, 2, 3)
+    [view] = views_of(result.outgoing_batches[0].buffer)
     assert view.attributes == 4
 
 
@@ -78,38 +78,38 @@ def test_small_neighbours_of_one_codec_become_one_parcel() -> None:
     for codec in range(5):
         batches = [a_batch(step, codec=codec) for step in range(20)]
         result = packed(views_of(*batches), limits=MERGE)
-        [parcel] = result.parcels
-        assert parcel.pieces == ((0, 20),)
-        assert [content for _, content in opened(parcel)] == [content_of(a_record(i, value=b"v")) for i in range(20)]
-        assert parcel.buffer[22] == codec
+        [outgoing] = result.outgoing_batches
+        assert outgoing.pieces == ((0, 20),)
+        assert [content for _, content in opened(outgoing)] == [content_of(a_record(i, value=b"v")) for i in range(20)]
+        assert outgoing.buffer[22] == codec
 
 
 def test_small_batch_that_stays_alone_is_patched() -> None:
     for codec in (0, 3):
         views = views_of(a_batch(0, codec=codec), a_batch(1, 2, codec=1), a_batch(3, codec=codec))
         result = packed(views, limits=MERGE)
-        assert [type(parcel.buffer) for parcel in result.parcels] == [memoryview] * 3
+        assert [type(outgoing.buffer) for outgoing in result.outgoing_batches] == [memoryview] * 3
         assert upstream(result) == [0, 1, 2, 3]
 
 
 def test_merged_parcels_stay_within_the_merge_size() -> None:
     views = views_of(*[a_batch(step, value=bytes(200)) for step in range(50)])
     result = packed(views, limits=limits(merge_below_bytes=1000, merge_to_bytes=2000))
-    assert len(result.parcels) > 5 and all(len(parcel.buffer) <= 2000 for parcel in result.parcels)
+    assert len(result.outgoing_batches) > 5 and all(len(outgoing.buffer) <= 2000 for outgoing in result.outgoing_batches)
     assert upstream(result) == list(range(50))
 
 
 def test_merge_goes_over_offset_gaps_between_and_within_batches() -> None:
     result = packed(views_of(a_batch(0), a_batch(2, 5), a_batch(6), an_emptied_batch(7, 3), a_batch(10)), limits=MERGE)
-    [parcel] = result.parcels
-    assert parcel.pieces == ((0, 1), (2, 1), (5, 2), (10, 1))
-    assert parcel.next_upstream == result.next_upstream == 11
+    [outgoing] = result.outgoing_batches
+    assert outgoing.pieces == ((0, 1), (2, 1), (5, 2), (10, 1))
+    assert outgoing.next_upstream == result.next_upstream == 11
 
 
 def test_batch_with_gaps_is_rebuilt_dense() -> None:
-    [parcel] = packed(views_of(a_batch(10, 12, 13, codec=2))).parcels
-    assert parcel.pieces == ((10, 1), (12, 2)) and parcel.buffer[22] == 2
-    assert [offset for offset, _ in opened(parcel)] == [10, 12, 13]
+    [outgoing] = packed(views_of(a_batch(10, 12, 13, codec=2))).outgoing_batches
+    assert outgoing.pieces == ((10, 1), (12, 2)) and outgoing.buffer[22] == 2
+    assert [offset for offset, _ in opened(outgoing)] == [10, 12, 13]
 
 
 @pytest.mark.parametrize("limit", [limits(), MERGE])
@@ -117,7 +117,7 @@ def test_only_the_wanted_part_of_a_batch_is_copied(limit: PackLimits) -> None:
     views = views_of(a_batch(*range(10)), a_batch(*range(10, 20)), a_batch(*range(20, 30)))
     result = packed(views, start=4, until=25, limits=limit)
     assert upstream(result) == list(range(4, 25))
-    assert result.next_upstream == result.parcels[-1].next_upstream == 25
+    assert result.next_upstream == result.outgoing_batches[-1].next_upstream == 25
 
 
 def test_batch_that_begins_at_the_end_of_the_window_ends_the_packing_there() -> None:
@@ -132,17 +132,17 @@ def test_batches_wholly_below_the_start_are_passed_over() -> None:
 
 
 def test_log_append_time_becomes_create_time() -> None:
-    [parcel] = packed(views_of(mended(a_batch(0, 1), attributes=0x08, max_timestamp=NOW + 77))).parcels
-    assert [content[0] for _, content in opened(parcel)] == [NOW + 77, NOW + 77]
+    [outgoing] = packed(views_of(mended(a_batch(0, 1), attributes=0x08, max_timestamp=NOW + 77))).outgoing_batches
+    assert [content[0] for _, content in opened(outgoing)] == [NOW + 77, NOW + 77]
 
 
 @pytest.mark.parametrize("codec", range(5))
 def test_batch_too_large_for_the_target_is_split(codec: int) -> None:
     rows = [a_record(step, value=bytes((step * 7 + at * at) % 251 for at in range(100))) for step in range(40)]
     result = packed(views_of(build_batch(rows, codec=codec)), limits=limits(batch_bytes_max=450))
-    assert all(len(parcel.buffer) <= 450 for parcel in result.parcels) and len(result.parcels) > 1
-    assert [content for _, content in opened_all(result.parcels)] == [content_of(row) for row in rows]
-    assert result.parcels[-1].next_upstream == 40
+    assert all(len(outgoing.buffer) <= 450 for outgoing in result.outgoing_batches) and len(result.outgoing_batches) > 1
+    assert [content for _, content in opened_all(result.outgoing_batches)] == [content_of(row) for row in rows]
+    assert result.outgoing_batches[-1].next_upstream == 40
 
 
 @pytest.mark.parametrize("codec", range(5))
@@ -154,7 +154,7 @@ def test_record_too_large_alone_stops_there_and_those_before_are_delivered(codec
     assert isinstance(result.stopped, RecordTooLarge)
     assert (result.stopped.offset, result.stopped.limit) == (2, 300)
     again = packed(views_of(build_batch(rows[2:3])), limits=limits(batch_bytes_max=result.stopped.size))
-    assert again.stopped is None and len(again.parcels[0].buffer) == result.stopped.size
+    assert again.stopped is None and len(again.outgoing_batches[0].buffer) == result.stopped.size
 
 
 def test_record_that_its_codec_makes_larger_is_sent_plain() -> None:
@@ -162,9 +162,9 @@ def test_record_that_its_codec_makes_larger_is_sent_plain() -> None:
     plain = len(build_batch([row]))
     batch = build_batch([row], codec=2)
     assert len(batch) > plain
-    [parcel] = packed(views_of(batch), limits=limits(batch_bytes_max=plain)).parcels
-    assert parcel.buffer[22] == 0 and len(parcel.buffer) == plain
-    opened(parcel)
+    [outgoing] = packed(views_of(batch), limits=limits(batch_bytes_max=plain)).outgoing_batches
+    assert outgoing.buffer[22] == 0 and len(outgoing.buffer) == plain
+    opened(outgoing)
 
 
 def test_control_batches_are_dropped_and_accounted_for() -> None:
@@ -218,7 +218,7 @@ def test_timestamp_that_the_target_refuses_stops_at_its_record(limit: PackLimits
     for bound in ({"timestamp_after_max": NOW + 499}, {"timestamp_after_max": NOW + 499, "timestamp_before_min": 0}):
         result = packed(views, start=9, limits=PackLimits(**(_fields(limit) | bound)))
         assert upstream(result) == [9, 10] and result.next_upstream == 11
-        assert result.parcels[-1].next_upstream <= 11
+        assert result.outgoing_batches[-1].next_upstream <= 11
         assert isinstance(result.stopped, TargetRefusedRecords)
         assert result.stopped.detail == "timestamp"
         assert f"offset 11 has timestamp {NOW + 500}" in str(result.stopped)
@@ -239,7 +239,7 @@ def test_timestamp_too_old_is_found_behind_a_newer_base_timestamp() -> None:
 def test_clean_batch_is_patched_also_when_records_are_looked_at() -> None:
     limit = limits(timestamp_before_min=NOW - 49, refuse_null_keys=True, timestamp_after_max=NOW + 1000)
     result = packed(views_of(a_batch(0, 1, 2, codec=4)), limits=limit)
-    assert isinstance(result.parcels[0].buffer, memoryview) and result.stopped is None
+    assert isinstance(result.outgoing_batches[0].buffer, memoryview) and result.stopped is None
 
 
 def test_null_key_stops_only_where_the_target_is_compacted() -> None:
@@ -266,7 +266,7 @@ def test_batch_that_unpacks_beyond_the_limit_stops_only_where_it_must_be_opened(
     batch = build_batch([a_record(0, value=bytes(100_000)), a_record(1)], codec=4)
     assert packed(views_of(batch), limits=limits(decompressed_bytes_max=1000)).stopped is None
     result = packed(views_of(batch), start=1, limits=limits(decompressed_bytes_max=1000))
-    assert isinstance(result.stopped, CorruptBatch) and (result.parcels, result.next_upstream) == ([], 1)
+    assert isinstance(result.stopped, CorruptBatch) and (result.outgoing_batches, result.next_upstream) == ([], 1)
 
 
 @pytest.mark.parametrize("limit", [limits(), MERGE])
@@ -280,14 +280,14 @@ def test_merge_keeps_timestamps_that_run_backwards_and_far_apart() -> None:
     times = [NOW, NOW - 5, NOW + 40_000, NOW + (1 << 40), -1, (1 << 63) - 1, -(1 << 63)]
     rows = [a_record(step, timestamp=time) for step, time in enumerate(times)]
     result = packed(views_of(*[build_batch([row], base_offset=row.offset) for row in rows]), limits=MERGE)
-    assert [content[0] for _, content in opened(result.parcels[0])] == times
+    assert [content[0] for _, content in opened(result.outgoing_batches[0])] == times
 
 
 def test_merge_of_more_records_than_the_tables_hold() -> None:
     row = a_record(0, key=None, value=None)
     batches = [build_batch([row], base_offset=step) for step in range(16_500)]
     result = packed(views_of(*batches), limits=limits(merge_below_bytes=1000, merge_to_bytes=1 << 22))
-    assert [len(opened(parcel)) for parcel in result.parcels] == [16_384, 116]
+    assert [len(opened(outgoing)) for outgoing in result.outgoing_batches] == [16_384, 116]
 
 
 @pytest.mark.parametrize("size", [*range(50, 70), 8180, 8190, 8200, 16_360, 16_390, 300_000])
@@ -295,8 +295,8 @@ def test_merge_of_single_records_of_every_length_class(size: int) -> None:
     rows = [a_record(step, value=bytes(size)) for step in range(3)]
     views = views_of(*[build_batch([row], base_offset=row.offset) for row in rows])
     result = packed(views, limits=limits(merge_below_bytes=1 << 19, merge_to_bytes=1 << 20))
-    assert [content for _, content in opened_all(result.parcels)] == [content_of(row) for row in rows]
-    assert len(result.parcels) == 1
+    assert [content for _, content in opened_all(result.outgoing_batches)] == [content_of(row) for row in rows]
+    assert len(result.outgoing_batches) == 1
 
 
 def test_empty_response_accounts_for_nothing() -> None:

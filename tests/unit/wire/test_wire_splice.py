@@ -45,11 +45,12 @@ def test_spliced_batches_hold_the_same_records(seed: int) -> None:
     result = pack(views_of(*batches), from_offset=0, until_offset=None, aborted=None, limits=SPLICE)
 
     assert result.stopped is None and result.next_upstream == len(records)
-    assert opened_all(result.parcels) == [(record.offset, content_of(record)) for record in records]
-    assert all(len(parcel.buffer) <= SPLICE.merge_to_bytes for parcel in result.parcels if len(parcel.pieces) > 1)
-    for parcel in result.parcels:
-        contained = [r for first, length in parcel.pieces for r in records[first : first + length]]
-        assert parcel.max_timestamp == max(record.timestamp for record in contained)
+    assert opened_all(result.outgoing_batches) == [(record.offset, content_of(record)) for record in records]
+    merged = [outgoing for outgoing in result.outgoing_batches if len(outgoing.pieces) > 1]
+    assert all(len(outgoing.buffer) <= SPLICE.merge_to_bytes for outgoing in merged)
+    for outgoing in result.outgoing_batches:
+        contained = [r for first, length in outgoing.pieces for r in records[first : first + length]]
+        assert outgoing.max_timestamp == max(record.timestamp for record in contained)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -63,9 +64,9 @@ def test_ordinary_batches_take_the_fast_way_and_become_few(seed: int) -> None:
     splicer = Splicer(Bounds(7, 1 << 16, 1 << 62, 1 << 62), 2 << 20)
     taken = splicer.take(views, 0, 0)
     assert (taken.batches, taken.at, taken.is_full) == (64, 64, False)
-    parcel = splicer.finish(2048)
-    assert parcel.count == 2048 and parcel.pieces == ((0, 2048),)
-    [spliced] = views_of(mended(parcel.buffer))
+    outgoing = splicer.finish(2048)
+    assert outgoing.count == 2048 and outgoing.pieces == ((0, 2048),)
+    [spliced] = views_of(mended(outgoing.buffer))
     assert read_rows(spliced) == [row for view in views for row in read_rows(view)]
 
 
@@ -91,4 +92,4 @@ def test_a_record_that_lies_leaves_the_splice_as_it_was(field: str) -> None:
     assert splicer.finish(4).pieces == ((0, 4),)
     result = pack(views, from_offset=0, until_offset=None, aborted=None, limits=SPLICE)
     assert result.stopped is not None and result.next_upstream == 4
-    assert [parcel.pieces for parcel in result.parcels] == [((0, 4),)]
+    assert [outgoing.pieces for outgoing in result.outgoing_batches] == [((0, 4),)]

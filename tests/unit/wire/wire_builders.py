@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from sparkmirror.wire import (
     BatchView,
+    OutgoingBatch,
     PackLimits,
-    Parcel,
     Producer,
     Record,
     build_batch,
@@ -97,25 +97,25 @@ def content_of(record: Record) -> Content:
     return record.timestamp, record.key, record.value, record.headers
 
 
-def opened(parcel: Parcel) -> list[tuple[int, Content]]:
+def opened(outgoing: OutgoingBatch) -> list[tuple[int, Content]]:
     """(upstream offset, content) of a parcel's records, after the checks that a broker would make."""
-    stamp(parcel.buffer, 7, 3, 11)
-    [view] = read_batches(memoryview(parcel.buffer), 0, len(parcel.buffer))
+    stamp(outgoing.buffer, 7, 3, 11)
+    [view] = read_batches(memoryview(outgoing.buffer), 0, len(outgoing.buffer))
     assert (view.base_offset, view.leader_epoch, view.attributes & ~7) == (0, -1, 0)
     assert (view.producer_id, view.producer_epoch, view.base_sequence) == (7, 3, 11)
-    assert view.is_dense and view.count == parcel.count and view.size == len(parcel.buffer)
+    assert view.is_dense and view.count == outgoing.count and view.size == len(outgoing.buffer)
     records = list(read_records(view))
-    assert [record.offset for record in records] == list(range(parcel.count))
-    assert max(record.timestamp for record in records) == view.max_timestamp == parcel.max_timestamp
-    upstream = [first + step for first, length in parcel.pieces for step in range(length)]
-    assert len(upstream) == parcel.count and upstream == sorted(set(upstream))
-    assert parcel.next_upstream > upstream[-1]
+    assert [record.offset for record in records] == list(range(outgoing.count))
+    assert max(record.timestamp for record in records) == view.max_timestamp == outgoing.max_timestamp
+    upstream = [first + step for first, length in outgoing.pieces for step in range(length)]
+    assert len(upstream) == outgoing.count and upstream == sorted(set(upstream))
+    assert outgoing.next_upstream > upstream[-1]
     return list(zip(upstream, map(content_of, records), strict=True))
 
 
-def opened_all(parcels: list[Parcel]) -> list[tuple[int, Content]]:
+def opened_all(outgoing_batches: list[OutgoingBatch]) -> list[tuple[int, Content]]:
     """The records of all parcels in order."""
-    return [row for parcel in parcels for row in opened(parcel)]
+    return [row for outgoing in outgoing_batches for row in opened(outgoing)]
 
 
 short_bytes = st.binary(max_size=20)
