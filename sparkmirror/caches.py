@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["cache_root"]
-
 
 def cache_root() -> Path:
     """The folder that holds everything fetched, made if missing: SPARKMIRROR_CACHE, XDG_CACHE_HOME or ~/.cache."""

@@ -37,42 +37,6 @@ SparkmirrorError
 
 from __future__ import annotations
 
-__all__ = [
-    "BrokerRefused",
-    "BrokerTooOld",
-    "ClusterError",
-    "ClusterUnreachable",
-    "ConfigError",
-    "ConfigFileUnreadable",
-    "ConfigInvalid",
-    "ConnectionLost",
-    "ContentDiffers",
-    "CorruptBatch",
-    "CustomClassFailed",
-    "EnvironmentUnfit",
-    "FlowOwnedByAnother",
-    "FlowUnknown",
-    "InternalError",
-    "MoveRefused",
-    "NoFlowEnabled",
-    "NoStartingPoint",
-    "OrderBroken",
-    "OwnershipError",
-    "RecordTooLarge",
-    "ReplicationError",
-    "ReplicationLoop",
-    "SourceOffsetLost",
-    "SourceTopicRecreated",
-    "SourceTruncated",
-    "SparkmirrorError",
-    "TargetHasStranger",
-    "TargetRefusedRecords",
-    "TargetRefusedTimestamp",
-    "TargetTopicRecreated",
-    "TransformFailed",
-    "TransformMissing",
-]
-
 
 class SparkmirrorError(Exception):
     """Anything this program raises on purpose."""

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from sparkmirror.errors import ConfigError
 
-__all__ = ["ARMED", "POINTS", "arm", "point"]
-
 # In the order of an attempt's life; faults.md names them K1 to K9. `slots.silent` is the
 # driver's, about to give up a slot; the last three are the record lane's: two of a task,
 # one of the driver, about to read what landed.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-__all__ = ["Acl", "Checkpoint", "ConfigEntry", "FlowName", "Heartbeat", "OffsetSync", "Side", "TopicPartition"]
-
 Side = Literal["source", "target"]  # of a flow
 
 

@@ -12,8 +12,6 @@ import importlib.util
 import runpy
 import sys
 
-__all__: list[str] = []
-
 
 def main() -> None:
     """Never returns while Spark runs."""

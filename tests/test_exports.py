@@ -81,3 +81,9 @@ def test_a_wrong_export_is_refused(source: str, words: str) -> None:
 )
 def test_a_right_export_is_accepted(source: str) -> None:
     assert violations(_sample(source)) == []
+
+
+def test_only_packages_list_what_they_export() -> None:
+    """A module's public names have no underscore; `spark.py` is what users import."""
+    modules = (path for path in (ROOT / "sparkmirror").rglob("*.py") if path.name not in ("__init__.py", "spark.py"))
+    assert [path.name for path in modules if "__all__" in path.read_text(encoding="utf-8")] == []

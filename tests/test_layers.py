@@ -28,7 +28,7 @@ DOORS = {
     "pyspark": frozenset({"slot", "session", "datasource", "transforms", "local"}),
 }
 # diagnose/ judges values: of the packages that do I/O it sees only those that define them.
-VALUES = {"diagnose": ("sparkmirror.state.facts", "sparkmirror.clusters")}
+VALUES = {"diagnose": tuple(f"sparkmirror.state.{name}" for name in ("facts", "parts", "samples"))}
 FILES_MAX = 25  # directly in one folder
 
 

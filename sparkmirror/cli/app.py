@@ -22,8 +22,6 @@ from sparkmirror.cli.usage import ClustersCommand, MirrorMakerCommand, UsageComm
 from sparkmirror.cli.why import why_command
 from sparkmirror.errors import InternalError, SparkmirrorError
 
-__all__ = ["connect_mirror_maker", "error_lines", "main", "offset_sync_inspector"]
-
 BUG_HINT = "this is a bug of ours; SPARKMIRROR_TRACEBACK=1 shows where"
 
 

@@ -27,8 +27,6 @@ from sparkmirror.local.reading import JavaRecord, compare, java_records, topic_e
 from sparkmirror.model import TopicPartition
 from sparkmirror.status import FlowStatus
 
-__all__ = ["demo"]
-
 # Most of the demo is starting JVMs (brokers, producers, Spark, eight console consumers: 76 s of CPU for 2,000 records);
 # 400,000 records cost 43 s of CPU more, nearly all of it for reading them again on both sides.
 RECORDS = 200_000

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from sparkmirror.local import create_topic, java_tool, perf_produce
 
-__all__ = ["TOPICS", "DemoTopic", "fill", "trickle"]
-
 PERF = "org.apache.kafka.tools.ProducerPerformance"
 CONSOLE = "org.apache.kafka.tools.ConsoleProducer"
 LINES = 1_000  # different JSON records to choose from

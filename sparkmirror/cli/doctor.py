@@ -19,8 +19,6 @@ from sparkmirror.diagnose import RULES, explain, rule_ids
 from sparkmirror.examination.examine import Examination, examine, wanted_ids
 from sparkmirror.state.gathering import GatherOptions
 
-__all__ = ["doctor"]
-
 ONLY_HELP = "Only these ids: D6, C01 …; repeat it, or separate them by commas."
 SKIP_HELP = "All but these ids."
 EXPLAIN_HELP = "The rule of an id; with FILE also its findings and everything they rest on."

@@ -11,15 +11,6 @@ from sparkmirror.cli.styled_lines import INDENT, LABELS, STYLES, Line
 from sparkmirror.cli.text import amount, printable
 from sparkmirror.diagnose import RULES, Fact, Finding, FlowReport, OpenQuestion, Report, Severity
 
-__all__ = [
-    "SCHEMA",
-    "fact_lines",
-    "finding_value",
-    "open_value",
-    "report_lines",
-    "report_value",
-]
-
 SCHEMA = 1  # of the JSON; raised when a field changes its meaning or goes away, not when one comes
 ROWS_MAX = 4  # of one cause; all are in the JSON
 _STATES = {

@@ -17,8 +17,6 @@ from sparkmirror.cli.text import amount, duration, megabytes, printable
 from sparkmirror.model import FlowName
 from sparkmirror.status import FlowStatus, Trouble, counted_states, flow_state, troubles
 
-__all__ = ["LiveView", "flow_picture"]
-
 REFRESH_S = 0.25
 TROUBLES_MAX = 8  # what fits above a prompt; the rest is counted
 CATCHING_UP_RECORDS = 1_000  # below this the lag is only what arrived since the last receipt

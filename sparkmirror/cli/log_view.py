@@ -13,8 +13,6 @@ from sparkmirror.cli.text import printable
 from sparkmirror.model import FlowName
 from sparkmirror.status import FlowNotes, FlowStatus, PartitionStatus, Trouble, counted_states, flow_state, troubles
 
-__all__ = ["Line", "LogView", "NoteLog", "changes", "chore_lines", "summary"]
-
 SUMMARY_S = 5.0
 NAMES_MAX = 5  # of partitions that change alike, named in one line
 REPEAT_S = 60.0  # a note that comes all the time is logged so often

@@ -19,8 +19,6 @@ from sparkmirror.control import FlowPlan, Plan, PlannedTopic, make_plan
 from sparkmirror.diagnose.exit_status import UNREACHABLE
 from sparkmirror.state import OwnerStatus
 
-__all__ = ["SCHEMA", "as_json", "as_lines", "plan", "print_tables"]
-
 SCHEMA = 1  # of the JSON; raised when a field changes its meaning or goes away, not when one comes
 GAPS_NAMED_MAX = 3
 

@@ -26,18 +26,6 @@ from sparkmirror.status import FlowStatus
 if TYPE_CHECKING:
     from sparkmirror.rest import HttpDoor
 
-__all__ = [
-    "PIPE_CLOSED",
-    "RunView",
-    "WatchedView",
-    "Watcher",
-    "drive",
-    "leave_nothing_to_write",
-    "run",
-    "settings_of",
-    "view_for",
-]
-
 TICK_S = 0.1
 # Showing thousands of partitions takes milliseconds; so many times as long passes before they are shown again.
 SHOW_COST = 40

@@ -10,13 +10,6 @@ from sparkmirror.diagnose.exit_status import INTERRUPTED, STOPPED
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.status import FlowStatus, troubles
 
-__all__ = [
-    "Meter",
-    "Rate",
-    "exit_status",
-    "stop_lines",
-]
-
 RATE_WINDOW_S = 5.0  # receipts come once a second; five of them make a steady number
 
 

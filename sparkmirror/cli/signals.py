@@ -9,8 +9,6 @@ from types import FrameType
 
 from sparkmirror.diagnose.exit_status import INTERRUPTED
 
-__all__ = ["Interrupted", "Signals"]
-
 SHOW_CURSOR = "\x1b[?25h"
 _WATCHED = (signal.SIGINT, signal.SIGTERM)
 

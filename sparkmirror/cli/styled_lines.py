@@ -10,8 +10,6 @@ from rich.text import Text
 
 from sparkmirror.diagnose.findings import Severity
 
-__all__ = ["INDENT", "LABELS", "STYLES", "Line", "print_lines"]
-
 Line = list[tuple[str, str]]  # words and their styles
 
 LABELS = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.INFO: "INFO", Severity.FINE: "OK"}

@@ -9,8 +9,6 @@ from typing import Any
 
 import orjson
 
-__all__ = ["amount", "duration", "fields_of", "json_text", "megabytes", "printable"]
-
 _NOT_ASCII = re.compile(r"[^\x00-\x7e]+")  # and DEL
 
 

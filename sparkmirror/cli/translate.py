@@ -20,8 +20,6 @@ from sparkmirror.offsets.proof import WalkLimits
 from sparkmirror.positions.translating import TranslatedPosition, TranslateRequest, Translations, translate_positions
 from sparkmirror.topology import require_custom_classes
 
-__all__ = ["SCHEMA", "as_csv", "as_json", "as_lines", "print_table", "translate"]
-
 SCHEMA = 1  # of the JSON; raised when a field changes its meaning or goes away, not when one comes
 FORMATS = ("table", "csv", "json")
 PLACE = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+):(?P<partition>[0-9]{1,10})=(?P<offset>[0-9]{1,19})")

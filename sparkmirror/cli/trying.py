@@ -20,8 +20,6 @@ from sparkmirror.topology import name_filter
 if TYPE_CHECKING:
     from sparkmirror.transforms.trial import Shown, Trial, TriedRecord
 
-__all__ = ["try_command"]
-
 SHOWN_MAX = 400
 LIMIT_MAX = 10_000
 SQL_HELP = "Try this instead of what FILE says; over the view `records`."

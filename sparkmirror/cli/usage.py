@@ -13,8 +13,6 @@ from typer.exceptions import TyperException
 from sparkmirror.diagnose.exit_status import USAGE
 from sparkmirror.errors import ConfigError
 
-__all__ = ["ClustersCommand", "MirrorMakerCommand", "UsageCommand", "usage_status"]
-
 CLUSTERS = "--clusters"
 
 

@@ -20,8 +20,6 @@ from sparkmirror.diagnose.exit_status import status_of
 from sparkmirror.examination.examine import Examination, examine
 from sparkmirror.state.gathering import GatherOptions
 
-__all__ = ["why_command"]
-
 SUBJECT_HELP = "A topic by its name on either side, a partition of it (TOPIC:0), or a group."
 MARKS = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("?", "yellow")}
 

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from sparkmirror.topology import ReplicationPolicy
 
-__all__ = ["NO_WAY", "all_sources", "count_hops", "is_remote", "shortest_way", "upstream_clusters"]
-
 NO_WAY = -1
 
 

@@ -19,8 +19,6 @@ from sparkmirror.offsets import Basis
 from sparkmirror.state import CheckpointTable, FollowedTopic, LedgerTable, Table
 from sparkmirror.topology import ReplicationPolicy, ledger_topic
 
-__all__ = ["MirrorClient", "RemoteOffset", "RemotePosition", "remote_position", "translate_offsets"]
-
 T = TypeVar("T")
 A = TypeVar("A", bound=Table)
 

@@ -12,8 +12,6 @@ from sparkmirror.config.parsing import is_exactly_true, parse_servers, shown
 from sparkmirror.errors import ConfigInvalid
 from sparkmirror.topology import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
 
-__all__ = ["read_properties"]
-
 WHO = "MirrorClient"
 SERVERS = "bootstrap.servers"
 # MirrorMaker 2's client has an admin and a consumer with prefixes of their own; here one connection does the work of both.

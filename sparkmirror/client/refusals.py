@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from sparkmirror.errors import ClusterError
 
-__all__ = ["CheckpointsMissing", "LedgerMissing"]
-
 
 class CheckpointsMissing(ClusterError):
     """The cluster has no topic of checkpoints of this source."""

@@ -21,8 +21,6 @@ from sparkmirror.wire.error_codes import (
     UNKNOWN_SERVER_ERROR,
 )
 
-__all__ = ["create_topic_acls", "describe_topic_acls"]
-
 # The controller refuses more than 10,000 changes in one request; this many it handles within milliseconds.
 ACLS_PER_REQUEST_MAX = 500
 

@@ -11,8 +11,6 @@ from sparkmirror.clusters.rights import refusal
 from sparkmirror.errors import BrokerRefused, ClusterError, ConnectionLost, InternalError
 from sparkmirror.model import TopicPartition
 
-__all__ = ["Appender"]
-
 Batch = bytes | bytearray | memoryview
 REQUEST_TIMEOUT_S = 60.0
 # How long a batch is sent again before its task fails: an election or a restart of a broker takes less.

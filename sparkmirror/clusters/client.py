@@ -25,8 +25,6 @@ from sparkmirror.errors import BrokerRefused, ClusterUnreachable, ConnectionLost
 from sparkmirror.model import TopicPartition
 from sparkmirror.wire.error_codes import LEADER_NOT_AVAILABLE
 
-__all__ = ["PATIENCE", "ClusterClient", "Patience"]
-
 T = TypeVar("T")
 
 REQUEST_TIMEOUT_S = 30.0

@@ -1,7 +1,7 @@
 """The clock of this package: `now` for deadlines and ages, `wall_s` only to compare with what another machine says."""
 
-from time import monotonic as now
-from time import sleep as pause
-from time import time as wall_s
+import time
 
-__all__ = ["now", "pause", "wall_s"]
+now = time.monotonic
+pause = time.sleep
+wall_s = time.time

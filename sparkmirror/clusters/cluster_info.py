@@ -26,17 +26,6 @@ from sparkmirror.clusters.topics import BROKER_RESOURCE, describe_configs_reques
 from sparkmirror.errors import BrokerTooOld
 from sparkmirror.model import TopicPartition
 
-__all__ = [
-    "BrokerRelease",
-    "TopicDetail",
-    "broker_releases",
-    "broker_setting",
-    "cluster_rights",
-    "controller_skew_ms",
-    "newest_times",
-    "topic_details",
-]
-
 NO_TIMESTAMP = -1
 METADATA_LOG = "__cluster_metadata"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["read_uvarint", "skip_tags", "uvarint"]
-
 UVARINT_BYTES_MAX = 5
 
 

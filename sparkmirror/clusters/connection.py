@@ -30,19 +30,6 @@ from sparkmirror.config import Secret
 from sparkmirror.errors import BrokerRefused, BrokerTooOld, ClusterUnreachable, ConfigError, ConnectionLost
 from sparkmirror.wire.error_codes import ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED
 
-__all__ = [
-    "CLIENT_ID",
-    "FRAME_BYTES_MAX",
-    "UNREADABLE",
-    "Address",
-    "Buffer",
-    "Connection",
-    "connect",
-    "is_trickle",
-    "missing_apis",
-    "request_head",
-]
-
 CLIENT_ID = "sparkmirror"
 CLIENT = CLIENT_ID.encode()
 HEADER = struct.Struct(">ihhih")

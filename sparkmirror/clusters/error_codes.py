@@ -6,8 +6,6 @@ import kafka.errors
 
 from sparkmirror.wire import error_codes as codes
 
-__all__ = ["is_retriable", "name_of"]
-
 # Waiting and asking again (after a look at fresh metadata) may help. Everything else, also every unknown code, does not.
 RETRIABLE = frozenset(
     {

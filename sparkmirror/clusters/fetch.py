@@ -18,17 +18,6 @@ from typing import NamedTuple
 
 from sparkmirror.clusters.compact import read_uvarint, skip_tags, uvarint
 
-__all__ = [
-    "FETCH_BY_ID",
-    "FETCH_BY_NAME",
-    "FetchAnswer",
-    "FetchFrom",
-    "FetchLimits",
-    "FetchedPartition",
-    "encode_fetch",
-    "parse_fetch",
-]
-
 FETCH_API = 1
 FETCH_BY_NAME = 12
 FETCH_BY_ID = 13

@@ -22,8 +22,6 @@ from sparkmirror.errors import ClusterUnreachable, ConnectionLost
 from sparkmirror.model import TopicPartition
 from sparkmirror.wire import error_codes as codes
 
-__all__ = ["Committed", "GroupOffsets", "ListedGroup", "commit_offsets", "committed_offsets", "list_groups"]
-
 GROUPS_PER_REQUEST_MAX = 100
 NO_OFFSET = -1
 # A coordinator that moved or loads: ask again, at the one that is named now. Other codes, retriable or not, are the

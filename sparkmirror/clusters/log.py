@@ -35,8 +35,6 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.wire import AbortedTransactions, BatchView, Record, build_batch, read_batches, read_records
 from sparkmirror.wire.error_codes import OFFSET_OUT_OF_RANGE, THROTTLING_QUOTA_EXCEEDED
 
-__all__ = ["LogReader", "append_records", "read_range", "read_raw", "read_to_end"]
-
 T = TypeVar("T")
 
 READ_BYTES = 4 << 20

@@ -13,8 +13,6 @@ from sparkmirror.clusters.client import ClusterClient
 from sparkmirror.clusters.connection import Connection
 from sparkmirror.wire.error_codes import GROUP_ID_NOT_FOUND
 
-__all__ = ["DescribedGroup", "GroupMember", "describe_groups"]
-
 DEAD = "Dead"
 
 

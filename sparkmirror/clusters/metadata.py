@@ -13,16 +13,6 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 from sparkmirror.clusters.connection import Address, Connection
 from sparkmirror.model import TopicPartition
 
-__all__ = [
-    "ClusterView",
-    "Leader",
-    "TopicView",
-    "find_coordinator_request",
-    "metadata_request",
-    "metadata_version",
-    "read_metadata",
-]
-
 NO_ID = bytes(16)
 # Topic ids are in the answer from version 10 on. Who examines a cluster may ask an older broker, which has none.
 METADATA_VERSIONS = (9, 12)

@@ -12,21 +12,6 @@ from sparkmirror.clusters.client import ClusterClient
 from sparkmirror.clusters.connection import Connection
 from sparkmirror.model import TopicPartition
 
-__all__ = [
-    "CLIENT_REPLICA",
-    "DEBUG_REPLICA",
-    "EARLIEST",
-    "LATEST",
-    "NEWEST",
-    "Listed",
-    "ask_offsets",
-    "leader_epoch_request",
-    "list_offsets",
-    "list_offsets_request",
-    "partition_ends",
-    "read_offsets",
-]
-
 NEWEST, EARLIEST, LATEST = -3, -2, -1  # in the place of a timestamp; NEWEST is the record with the largest one (KIP-734)
 NEWEST_VERSION = 7
 # As a debugging replica (−2) the leader answers with its log end; as a client (−1) with the high watermark (R1).

@@ -27,8 +27,6 @@ from sparkmirror.clusters.connection import (
 )
 from sparkmirror.errors import ConnectionLost
 
-__all__ = ["PipelinedConnection", "Reply"]
-
 # Called once with (answer, first byte after its header), or with (None, 0) when the lane broke and the outcome is unknown.
 Reply = Callable[[bytearray | None, int], None]
 

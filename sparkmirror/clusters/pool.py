@@ -12,8 +12,6 @@ from sparkmirror.clusters.metadata import ClusterView
 from sparkmirror.config import ClusterSettings
 from sparkmirror.errors import ConnectionLost, SparkmirrorError
 
-__all__ = ["ConnectionPool"]
-
 T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 5.0

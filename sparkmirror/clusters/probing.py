@@ -21,8 +21,6 @@ from sparkmirror.errors import BrokerRefused, ConnectionLost
 from sparkmirror.model import TopicPartition
 from sparkmirror.wire import error_codes as codes
 
-__all__ = ["PartitionEnds", "is_allowed_to_list_all", "probe_ends", "probe_times"]
-
 # The leader moves or is being elected: there will be an answer soon.
 LEADER_MOVING = frozenset(
     {

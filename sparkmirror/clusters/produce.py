@@ -15,8 +15,6 @@ from dataclasses import dataclass
 
 from sparkmirror.clusters.compact import read_uvarint, skip_tags, uvarint
 
-__all__ = ["PRODUCE_BY_ID", "PRODUCE_BY_NAME", "ProducedPartition", "encode_produce", "parse_produce"]
-
 PRODUCE_API = 0
 PRODUCE_BY_NAME = 9
 PRODUCE_BY_ID = 13

@@ -21,16 +21,6 @@ from sparkmirror.wire.error_codes import (
     TOPIC_AUTHORIZATION_FAILED,
 )
 
-__all__ = [
-    "describe_flow_request",
-    "describe_producers",
-    "fence",
-    "fence_all",
-    "flow_producer",
-    "new_producer",
-    "raise_producer_epoch",
-]
-
 # An open transaction of ours exists only between AddPartitions and EndTxn of a fence.
 TRANSACTION_TIMEOUT_MS = 60_000
 FENCE_PARTITIONS_MAX = 1000

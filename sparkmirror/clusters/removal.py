@@ -17,8 +17,6 @@ from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.model import TopicPartition
 from sparkmirror.wire.error_codes import GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION
 
-__all__ = ["delete_group_offsets", "delete_topics"]
-
 TIMEOUT_MS = 30_000
 # A broker shows a deleted topic until it has heard of it; a name that is still shown cannot be created again.
 GONE_S = 60.0

@@ -5,8 +5,6 @@ from __future__ import annotations
 from sparkmirror.clusters.error_codes import name_of
 from sparkmirror.wire import error_codes as codes
 
-__all__ = ["is_right_missing", "refusal"]
-
 # What an authorizer's no looks like, whatever it was about. A right may come back at any time.
 AUTHORIZATION_FAILED = frozenset(
     {

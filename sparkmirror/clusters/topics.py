@@ -20,16 +20,6 @@ from sparkmirror.clusters.rights import refusal
 from sparkmirror.model import ConfigEntry
 from sparkmirror.wire.error_codes import NOT_CONTROLLER, TOPIC_ALREADY_EXISTS
 
-__all__ = [
-    "NewTopic",
-    "alter_topic_configs",
-    "create_topics",
-    "describe_configs_request",
-    "describe_topic_configs",
-    "extend_topics",
-    "read_topic_configs",
-]
-
 SET, DELETE = 0, 1
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 TIMEOUT_MS = 30_000

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 
 from sparkmirror.config.charset import LINE_ENDS, CharSet
 
-__all__ = ["Alt", "Chars", "Edge", "Look", "Machine", "Node", "Repeat", "Seq", "TooLarge", "build"]
-
 # Enough for a list of several hundred patterns; each state costs about 200 bytes and one step per character.
 STATES_MAX = 20_000
 _STEPS_KEPT_MAX = 10_000

@@ -6,8 +6,6 @@ import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
-__all__ = ["ANY", "CATEGORIES", "ESCAPED", "LINE_ENDS", "POSIX", "CharSet", "category", "negated", "of", "without_case"]
-
 CharSet = tuple[tuple[int, int], ...]
 _LAST = 0x10FFFF
 

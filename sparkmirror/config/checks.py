@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from sparkmirror.config.connect_transforms import ALIASES_MAX
 from sparkmirror.config.custom_classes import CUSTOM_METHODS, is_class_reference, signatures
-from sparkmirror.config.java_regex import RegexRefused, compile_list
+from sparkmirror.config.java_regex import compile_list
+from sparkmirror.config.java_regex_parser import RegexRefused
 from sparkmirror.config.keys import BYTE_ARRAY_CONVERTER, MIRROR, SIMPLE_HEADER_CONVERTER, Key, Kind
 from sparkmirror.config.parsing import Value, ValueRefused, parse_reset, parse_servers, parse_value, shown, split_list
 from sparkmirror.config.security_warnings import security_warnings
 from sparkmirror.config.transforms import transform_problems
 from sparkmirror.config.values import FlowSettings
-
-__all__ = ["alias_problem", "flow_problems", "flow_warnings", "value_problem", "value_warnings"]
 
 ALIAS_CHARACTERS_MAX = 200
 _KEY_CHARACTERS = re.compile(r"[^\s=:#!\\][^\s=:\\]*\Z")

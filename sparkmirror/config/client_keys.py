@@ -10,8 +10,6 @@ from types import MappingProxyType
 
 from sparkmirror.config.keys import Key, Kind, Scope, table
 
-__all__ = ["CLIENT_KEYS", "ROLES", "SECURITY_KEYS"]
-
 BOOLEAN, SHORT, INT, LONG, DOUBLE = Kind.BOOLEAN, Kind.SHORT, Kind.INT, Kind.LONG, Kind.DOUBLE
 STRING, LIST, CLASS, PASSWORD = Kind.STRING, Kind.LIST, Kind.CLASS, Kind.PASSWORD
 _SEC, _CLI = Scope.SECURITY, Scope.CLIENT

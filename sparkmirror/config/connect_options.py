@@ -6,8 +6,6 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 
-__all__ = ["OptionRefused", "check_replacement", "date_parts", "field_path", "header_value", "rename_pairs"]
-
 # Letters of java.text.SimpleDateFormat that are numbers, whatever the locale of the JVM. A topic name with a locale's words
 # or weeks in it would depend on the machine.
 DATE_LETTERS = "yMLdDFuHkKhmsS"

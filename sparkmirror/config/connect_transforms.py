@@ -18,10 +18,9 @@ from sparkmirror.config.connect_options import (
     header_value,
     rename_pairs,
 )
-from sparkmirror.config.java_regex import RegexRefused, compile_java
+from sparkmirror.config.java_regex import compile_java
+from sparkmirror.config.java_regex_parser import RegexRefused
 from sparkmirror.config.parsing import shown, split_list
-
-__all__ = ["ALIASES_MAX", "ConnectPredicate", "ConnectTransform", "connect_warnings", "read_connect_transforms"]
 
 TRANSFORMS, PREDICATES = "transforms", "predicates"
 PACKAGE = "org.apache.kafka.connect.transforms."

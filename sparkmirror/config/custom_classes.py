@@ -9,8 +9,6 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["CUSTOM_METHODS", "is_class_reference", "signatures"]
-
 _REFERENCE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z", re.ASCII)
 
 # Key to the methods its class must have, each with its arguments.

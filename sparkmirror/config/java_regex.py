@@ -15,8 +15,6 @@ from collections.abc import Iterable
 from sparkmirror.config.automaton import Alt, Machine, Node, TooLarge, build
 from sparkmirror.config.java_regex_parser import Parser, RegexRefused
 
-__all__ = ["PATTERN_CHARACTERS_MAX", "JavaPattern", "RegexRefused", "compile_java", "compile_list"]
-
 # A pattern that people wrote is far below; a generated one of this size should be a list.
 PATTERN_CHARACTERS_MAX = 1024
 LIST_CHARACTERS_MAX = 64 * 1024

@@ -9,8 +9,6 @@ from sparkmirror.config import charset
 from sparkmirror.config.automaton import Alt, Chars, Edge, Look, Node, Repeat, Seq
 from sparkmirror.config.charset import CharSet
 
-__all__ = ["Parser", "RegexRefused"]
-
 NESTING_MAX = 50
 COUNT_MAX = 1000
 _COUNT = re.compile(r"\{([0-9]{1,9})(,([0-9]{1,9})?)?\}")

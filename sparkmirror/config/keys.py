@@ -18,20 +18,6 @@ from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
-__all__ = [
-    "CONNECTOR_KEYS",
-    "CONNECTOR_SECTIONS",
-    "DRIVER_KEYS",
-    "FLOW_KEYS",
-    "TASK_KEYS",
-    "WORKER_KEYS",
-    "WORKER_TOP_PREFIXES",
-    "Key",
-    "Kind",
-    "Scope",
-    "table",
-]
-
 
 class Kind(Enum):
     """Kafka's value types."""

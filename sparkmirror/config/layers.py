@@ -13,20 +13,6 @@ from sparkmirror.config.keys import BYTE_ARRAY_CONVERTER, CONNECTOR_KEYS, WORKER
 from sparkmirror.config.secrets import Secret
 from sparkmirror.model import FlowName
 
-__all__ = [
-    "Texts",
-    "client_texts",
-    "cluster_texts",
-    "connector_texts",
-    "custom_texts",
-    "data_producer_texts",
-    "finished",
-    "hidden_if_secret",
-    "worker_texts",
-    "written_client_texts",
-    "written_data_producer_texts",
-]
-
 Texts = Mapping[str, str]
 
 # What Connect gives every producer of records before the user's own settings.

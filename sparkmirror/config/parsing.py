@@ -7,17 +7,6 @@ import re
 
 from sparkmirror.config.keys import Key, Kind
 
-__all__ = [
-    "Value",
-    "ValueRefused",
-    "is_exactly_true",
-    "parse_reset",
-    "parse_servers",
-    "parse_value",
-    "shown",
-    "split_list",
-]
-
 Value = bool | int | float | str | tuple[str, ...]
 
 SHOWN_CHARACTERS_MAX = 80

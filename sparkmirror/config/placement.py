@@ -22,8 +22,6 @@ from sparkmirror.config.keys import (
 from sparkmirror.config.parsing import shown
 from sparkmirror.model import FlowName
 
-__all__ = ["UNKNOWN_KEY", "Place", "place_of"]
-
 UNKNOWN_KEY = "has no effect: unknown key"
 
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")

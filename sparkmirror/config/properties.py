@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 import javaproperties
 
-__all__ = ["Entry", "PropertiesFile", "parse_properties"]
-
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _CONTINUED = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")
 _COMMENT = re.compile(r"[ \t\f]*[#!]")

@@ -19,8 +19,6 @@ import javaproperties
 
 from sparkmirror.config.parsing import shown, split_list
 
-__all__ = ["KNOWN_PROVIDERS", "ProviderRefused", "Providers", "Resolved", "declare"]
-
 _PACKAGE = "org.apache.kafka.common.config.provider."
 # A password or a certificate chain; a larger file is a mistake in the path.
 PROVIDED_BYTES_MAX = 1 << 20

@@ -16,8 +16,6 @@ from sparkmirror.config.keys import (
     Scope,
 )
 
-__all__ = ["REGENERATE", "render"]
-
 REGENERATE = "python -m sparkmirror.config > docs/configuration.md"
 
 _HEAD = f"""# Configuration

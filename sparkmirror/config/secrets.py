@@ -5,8 +5,6 @@ from __future__ import annotations
 import hmac
 from typing import NoReturn, Self
 
-__all__ = ["HIDDEN", "Secret"]
-
 HIDDEN = "[hidden]"
 
 

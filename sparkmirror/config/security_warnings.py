@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from sparkmirror.config.keys import Key
 from sparkmirror.config.parsing import shown, split_list
 
-__all__ = ["security_warnings"]
-
 SPOKEN = ("TLSv1.2", "TLSv1.3")
 
 

@@ -25,8 +25,6 @@ from sparkmirror.config.values import ClusterSettings, FlowSettings, Settings
 from sparkmirror.errors import ConfigFileUnreadable, ConfigInvalid, FlowUnknown, NoFlowEnabled
 from sparkmirror.model import FlowName
 
-__all__ = ["load", "parse", "require_enabled_flow"]
-
 # The largest real files have a few thousand lines; a larger one is a wrong path.
 FILE_BYTES_MAX = 1 << 20
 CLUSTERS_MAX = 100

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sparkmirror.config.java_regex import RegexRefused, compile_list
+from sparkmirror.config.java_regex import compile_list
+from sparkmirror.config.java_regex_parser import RegexRefused
 from sparkmirror.config.parsing import shown, split_list
-
-__all__ = ["TransformSettings", "read_transforms", "transform_key_problem", "transform_problems"]
 
 PREFIX = "transform."
 PARTS = ("topics", "sql", "function", "order")

@@ -10,8 +10,6 @@ from sparkmirror.config.keys import SIMPLE_HEADER_CONVERTER
 from sparkmirror.config.transforms import TransformSettings
 from sparkmirror.model import FlowName, Side
 
-__all__ = ["ClusterSettings", "FlowSettings", "Settings"]
-
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:

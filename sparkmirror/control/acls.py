@@ -13,8 +13,6 @@ from sparkmirror.config import FlowSettings
 from sparkmirror.model import Acl
 from sparkmirror.topology import acls_for_target, policy_for
 
-__all__ = ["AclSync"]
-
 # Bounds the time of one round (20 requests); the next one sees what is there and goes on with the rest.
 ACLS_PER_ROUND_MAX = 10_000
 

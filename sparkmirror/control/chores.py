@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from sparkmirror.errors import InternalError, SparkmirrorError
 from sparkmirror.status import FlowStatus
 
-__all__ = ["Chore", "Chores"]
-
 PAUSE_S_MAX = 0.2  # so long may pass until it is seen that the flow is over
 # MM2 takes an interval of 0 for "without a pause", which would keep a broker busy with nothing else.
 INTERVAL_S_MIN = 0.05

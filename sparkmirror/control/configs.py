@@ -10,8 +10,6 @@ from sparkmirror.status import FlowStatus
 from sparkmirror.topology import ConfigRules, config_changes
 from sparkmirror.wire.error_codes import INVALID_CONFIG
 
-__all__ = ["ConfigSync"]
-
 NAMED_MAX = 3
 
 

@@ -14,8 +14,6 @@ from sparkmirror.control.lag_group import LagGroup
 from sparkmirror.driver import FlowPlace
 from sparkmirror.status import FlowStatus
 
-__all__ = ["FlowChores"]
-
 LAG_S = 5.0
 
 

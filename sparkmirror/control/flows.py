@@ -21,8 +21,6 @@ from sparkmirror.session import SparkSlots
 from sparkmirror.status import FlowStatus
 from sparkmirror.topology import ledger_topic, offset_syncs_topic, policy_for, require_custom_classes
 
-__all__ = ["Mirror", "RunOptions", "place_of", "run_flows"]
-
 # A broker that is there answers in milliseconds; dialling one that is not takes 5 s. Nobody waits longer than 30 s.
 REACH_S = 25.0
 JOIN_S = 0.5

@@ -43,8 +43,6 @@ from sparkmirror.wire.error_codes import (
     UNKNOWN_MEMBER_ID,
 )
 
-__all__ = ["GroupSync"]
-
 SHARE_GROUP = "share"  # these read without committing offsets
 NAMED_MAX = 3  # of positions that one sentence names
 # What a coordinator answers to a commit without a member while the group has members.

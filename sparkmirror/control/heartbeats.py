@@ -17,8 +17,6 @@ from sparkmirror.model import Heartbeat, TopicPartition
 from sparkmirror.topology import policy_for
 from sparkmirror.wire import encode_heartbeat
 
-__all__ = ["Heartbeats"]
-
 INTERVAL_S_MIN = 0.05
 RETRY_S = 1.0
 

@@ -19,8 +19,6 @@ from sparkmirror.wire.error_codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 
-__all__ = ["LagGroup"]
-
 # Offsets of a group without members expire (7 days by default): all are committed again long before.
 AGAIN_S = 3600.0
 # A source that may only be read refuses a commit with these.

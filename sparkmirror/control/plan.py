@@ -29,19 +29,6 @@ from sparkmirror.topology import (
     select_topics,
 )
 
-__all__ = [
-    "AcceptedGap",
-    "FlowPlan",
-    "PartitionStart",
-    "Plan",
-    "PlanFacts",
-    "PlannedInternalTopic",
-    "PlannedTopic",
-    "gather",
-    "judge",
-    "make_plan",
-]
-
 NOBODY, UNKNOWN = OwnerStatus("nobody"), OwnerStatus("unknown")
 
 

@@ -34,8 +34,6 @@ from sparkmirror.topology import (
     select_topics,
 )
 
-__all__ = ["TopicControl", "TopicPlan"]
-
 METADATA_WAIT_S = 15.0
 NAMED_MAX = 3
 

@@ -10,18 +10,6 @@ import pyarrow as pa
 
 from sparkmirror.wire import Columns, Headers
 
-__all__ = [
-    "KINDS",
-    "NAMES",
-    "SCHEMA",
-    "from_arrow",
-    "headers_from_arrow",
-    "headers_to_arrow",
-    "schema_of",
-    "to_arrow",
-    "unfit_columns",
-]
-
 # The table's columns as Spark's data definition language writes them; timestamps in ms, as Kafka keeps them: every value
 # that Kafka can hold, which a TIMESTAMP of microseconds cannot.
 KINDS = {

@@ -7,8 +7,6 @@ import time
 from sparkmirror.clusters import ClusterClient
 from sparkmirror.datasource.options import ClusterOptions
 
-__all__ = ["client_of"]
-
 IDLE_S_MAX = 60.0
 _CLIENTS: dict[ClusterOptions, tuple[ClusterClient, float]] = {}
 

@@ -21,8 +21,6 @@ from sparkmirror.wire import Headers
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["HEADERS", "changed", "register_functions"]
-
 HEADERS = "array<struct<key: string, value: binary>>"
 # Written in SQL, it becomes part of the plan: no row passes Python. The last header of a name counts, as in Kafka's client.
 # (Spark does not nest functions in SQL that have lambdas, so that only this one is written so.)

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 
 import orjson
 
-__all__ = ["Member", "Path", "json_path", "masked", "members", "replaced", "whole"]
-
 # `*` is every member or element.
 Path = tuple[str | int, ...]
 EVERY = "*"

@@ -18,8 +18,6 @@ from sparkmirror.wire import read_records
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["SCHEMA", "KafkaLedger", "ledger_rows"]
-
 SCHEMA = (
     "kind string, time bigint, topic string, partition int, target_topic string, attempt string, upstream bigint, "
     "downstream bigint, length bigint, records bigint, bytes bigint, source_end bigint, state string, code string, "

@@ -13,8 +13,6 @@ from sparkmirror.errors import ConfigInvalid
 from sparkmirror.model import TopicPartition
 from sparkmirror.topology import ledger_topic
 
-__all__ = ["EARLIEST", "LATEST", "ClusterOptions", "OffsetEdge", "ReadOptions", "WriteOptions"]
-
 EARLIEST, LATEST = "earliest", "latest"
 KAFKA = "kafka."
 ISOLATION, COMPRESSION = "isolation.level", "compression.type"

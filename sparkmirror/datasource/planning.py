@@ -12,8 +12,6 @@ from sparkmirror.datasource.options import LATEST, OffsetEdge, ReadOptions
 from sparkmirror.errors import ConfigInvalid
 from sparkmirror.model import TopicPartition
 
-__all__ = ["Offsets", "admit", "bytes_per_offset", "partitions_of", "resolve"]
-
 Offsets = dict[TopicPartition, int]
 
 

@@ -30,8 +30,6 @@ from sparkmirror.wire import Columns, read_columns
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BatchReader", "Range", "StreamReader", "read_rows_of"]
-
 # Rows that are handed to Spark at once.
 ROWS_MAX, BYTES_MAX = 10_000, 8 << 20
 WEIGHTS_S = 60.0

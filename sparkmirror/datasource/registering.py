@@ -11,9 +11,6 @@ from sparkmirror.datasource.source import KafkaRecords
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
-
-
 def register(session: SparkSession) -> None:
     """Makes `kafka-records`, `kafka-ledger` and our functions available in a session; doing it twice changes nothing."""
     session.dataSource.register(KafkaRecords)

@@ -15,9 +15,6 @@ from sparkmirror.errors import ConfigInvalid
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["KafkaRecords"]
-
-
 class KafkaRecords(DataSource):
     """`spark.read.format("kafka-records")` and the other three; the options are those of Spark's own connector."""
 

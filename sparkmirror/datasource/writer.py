@@ -19,8 +19,6 @@ from sparkmirror.wire import Columns, Producer, build_column_batch, murmur2
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BatchWriter", "Receipts", "StreamWriter", "row_sizes", "selected"]
-
 RECORD_OVERHEAD_BYTES = 32
 
 

@@ -1,12 +1,13 @@
 """The judge: pure rules over a flow's state. What is wrong, how bad and how certain it is, and what to do."""
 
-from sparkmirror.diagnose.findings import Certainty, Fact, Finding, OpenQuestion, Rule, Severity, Subject
+from sparkmirror.diagnose.findings import Certainty, Fact, Finding, Rule, Severity
 from sparkmirror.diagnose.flow_positions import JudgedPosition, judged_positions
 from sparkmirror.diagnose.group_position import CAUSES, Cause, Circumstances, LogEnds, PositionFinding, RowFacts, find_cause
 from sparkmirror.diagnose.reference import explain
 from sparkmirror.diagnose.report import FlowReport, Report
 from sparkmirror.diagnose.rules import RULES, judge, rule_ids
 from sparkmirror.diagnose.why import Answer, Step, why
+from sparkmirror.state.facts import OpenQuestion, Subject
 
 __all__ = [
     "CAUSES",

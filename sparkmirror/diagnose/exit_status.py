@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from sparkmirror.diagnose.findings import Severity
 
-__all__ = ["ERRORS", "FINE", "INCOMPLETE", "INTERRUPTED", "STOPPED", "UNREACHABLE", "USAGE", "WARNINGS", "status_of"]
-
 FINE, USAGE, INCOMPLETE, WARNINGS, ERRORS = 0, 1, 2, 3, 4
 UNREACHABLE = 2  # of plan
 STOPPED = 4  # of run --once

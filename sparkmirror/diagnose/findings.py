@@ -12,24 +12,6 @@ from sparkmirror.state.facts import Facts, OpenQuestion, Subject
 if TYPE_CHECKING:
     from sparkmirror.diagnose.flow_positions import JudgedPosition
 
-__all__ = [
-    "ERROR",
-    "INFO",
-    "LIKELY",
-    "POSSIBLE",
-    "PROVEN",
-    "WARNING",
-    "Certainty",
-    "Fact",
-    "Finding",
-    "OpenQuestion",
-    "Rule",
-    "Severity",
-    "Subject",
-    "Verdicts",
-]
-
-
 class Severity(IntEnum):
     """How bad it is."""
 

@@ -9,9 +9,8 @@ from sparkmirror.diagnose.group_position import Circumstances, LogEnds, Position
 from sparkmirror.model import Checkpoint, OffsetSync
 from sparkmirror.offsets import Basis, Translation
 from sparkmirror.offsets.proof import Proof, by_ledger, by_position
-from sparkmirror.state.facts import Copy, Facts, GroupFacts, Part
-
-__all__ = ["JudgedPosition", "judged_positions"]
+from sparkmirror.state.facts import Copy, Facts, GroupFacts
+from sparkmirror.state.parts import Part
 
 SLACK_S = 10.0
 

@@ -16,8 +16,6 @@ from sparkmirror.model import Checkpoint, OffsetSync, TopicPartition
 from sparkmirror.offsets.proof import Proof
 from sparkmirror.state.facts import ALIVE_STATES
 
-__all__ = ["CAUSES", "OWN_POSITIONS", "Cause", "Circumstances", "LogEnds", "PositionFinding", "RowFacts", "find_cause"]
-
 # Positions that belong to readers on the target: no failover changes them.
 OWN_POSITIONS = ("active", "came-from-target")
 SETTLED_S_MIN = 10.0  # a commit may follow its checkpoint so late even where the intervals are short

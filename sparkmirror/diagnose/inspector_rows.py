@@ -9,18 +9,6 @@ from collections.abc import Sequence
 from sparkmirror.diagnose.group_position import RowFacts
 from sparkmirror.diagnose.inspector_verdicts import VERDICTS, Verdict, verdict_of, verdict_of_text
 
-__all__ = [
-    "COLUMNS",
-    "HEADER",
-    "columns",
-    "csv_line",
-    "judge",
-    "parse_csv_line",
-    "quoted_line",
-    "sort_key",
-    "strict_columns",
-]
-
 COLUMNS = (
     "CLUSTER PAIR", "TOPIC", "PARTITION", "GROUP", "SOURCE TOPIC EARLIEST OFFSET", "SOURCE TOPIC LATEST OFFSET",
     "SOURCE GROUP STATE", "SOURCE GROUP OFFSET", "SOURCE GROUP LAG", "TARGET TOPIC EARLIEST OFFSET",

@@ -21,15 +21,6 @@ from typing import Literal
 
 from sparkmirror.state.facts import ALIVE_STATES
 
-__all__ = [
-    "ACTIVE_STATES",
-    "VERDICTS",
-    "StrictLoop",
-    "Verdict",
-    "verdict_of",
-    "verdict_of_text",
-]
-
 Blocking = Literal["", "SOURCE PARTITION", "SOURCE GROUP", "REPLICATION"]
 
 # What the program calls a group with members; others are left out unless inactive groups are asked for.

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from sparkmirror.diagnose.findings import Rule
 from sparkmirror.diagnose.rules import RULES
 
-__all__ = ["explain", "render"]
-
 _HEAD = """# The doctor
 
     sparkmirror doctor FILE [--flow 'A->B'] [--only IDS] [--skip IDS] [--json] [--baseline FILE] [--wait S]

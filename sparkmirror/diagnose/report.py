@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparkmirror.diagnose.exit_status import status_of
-from sparkmirror.diagnose.findings import Finding, OpenQuestion, Severity
+from sparkmirror.diagnose.findings import Finding, Severity
 from sparkmirror.diagnose.rules import RULES
-from sparkmirror.state.facts import Facts
-
-__all__ = ["FlowReport", "Report"]
+from sparkmirror.state.facts import Facts, OpenQuestion
 
 
 @dataclass(frozen=True, slots=True)

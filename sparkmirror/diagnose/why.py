@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from sparkmirror.diagnose.findings import INFO, PROVEN, Finding, Subject
+from sparkmirror.diagnose.findings import INFO, PROVEN, Finding
 from sparkmirror.diagnose.report import FlowReport
 from sparkmirror.diagnose.rules.selection import selection_rule
 from sparkmirror.diagnose.wording import counted, finding
-from sparkmirror.state.facts import Copy, Facts
+from sparkmirror.state.facts import Copy, Facts, Subject
 from sparkmirror.topology import group_filter
-
-__all__ = ["Answer", "Step", "why"]
 
 
 @dataclass(frozen=True, slots=True)

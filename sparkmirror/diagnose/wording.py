@@ -5,21 +5,8 @@ from __future__ import annotations
 import datetime
 import shlex
 
-from sparkmirror.diagnose.findings import Certainty, Fact, Finding, Severity, Subject
-from sparkmirror.state.facts import ClusterFacts, Copy, Facts
-
-__all__ = [
-    "ago",
-    "alter_topic",
-    "command_for",
-    "copy_facts",
-    "counted",
-    "finding",
-    "lasting",
-    "moment",
-    "size_of",
-    "subject_of",
-]
+from sparkmirror.diagnose.findings import Certainty, Fact, Finding, Severity
+from sparkmirror.state.facts import ClusterFacts, Copy, Facts, Subject
 
 
 def finding(

@@ -6,8 +6,6 @@ from collections.abc import Collection, Mapping
 
 from sparkmirror.model import TopicPartition
 
-__all__ = ["assign", "worthwhile_move"]
-
 # A partition costs something even when it has nothing to copy: its share of every fetch. Spreads idle ones evenly.
 IDLE_BYTES = 64 << 10
 # Moving a partition costs a drain and an opening (some 50 ms): worth it only for more than a second of work.

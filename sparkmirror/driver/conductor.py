@@ -50,8 +50,6 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.session.spark_slots import SparkSlots
 from sparkmirror.status.flow_status import Discovery, FlowStatus
 
-__all__ = ["Conductor"]
-
 T = TypeVar("T")
 
 POLL_MS = 100

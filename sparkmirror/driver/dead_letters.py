@@ -11,8 +11,6 @@ from sparkmirror.transforms.orders import PoisonRecord
 from sparkmirror.wire import Record, build_batch, read_records
 from sparkmirror.wire.error_codes import UNKNOWN_SERVER_ERROR
 
-__all__ = ["send_dead_letter"]
-
 HEADERS = "__connect.errors."
 
 

@@ -7,8 +7,6 @@ import os
 from sparkmirror.config import load
 from sparkmirror.errors import ConfigError
 
-__all__ = ["FileWatch"]
-
 CONSEQUENCE = "the flow goes on as it was started, but no slot of it can be started again before the file is as it was"
 
 

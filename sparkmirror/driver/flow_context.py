@@ -19,8 +19,6 @@ from sparkmirror.status.flow_status import FlowStatus, MirroredTopic, PartitionS
 from sparkmirror.status.remedies import Remedies
 from sparkmirror.topology import name_filter
 
-__all__ = ["FlowContext", "FlowPlace"]
-
 OWNER_BEAT_S = 5.0
 
 

@@ -21,8 +21,6 @@ from sparkmirror.state import ForeignRecord, ForeignRecords, LedgerTable
 from sparkmirror.wire import Record
 from sparkmirror.wire.error_codes import UNKNOWN_SERVER_ERROR
 
-__all__ = ["FlowLedger", "ensure_compacted_topic", "require_compacted"]
-
 COMPACT = "compact"
 
 

@@ -11,8 +11,6 @@ from sparkmirror.ledger import AskAppend, AskIsGone, AskLedger, AskProducer, Own
 from sparkmirror.process import Process
 from sparkmirror.slot.slot import LEASE_S
 
-__all__ = ["OwningInterrupted", "own", "wait_out_lease"]
-
 POLL_MS = 500
 WAIT_S = 0.5
 # Slots judge by their own clocks when a lease is over.

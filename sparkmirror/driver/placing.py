@@ -28,8 +28,6 @@ from sparkmirror.ledger import (
 from sparkmirror.model import TopicPartition
 from sparkmirror.status.flow_status import Discovery, PartitionStatus
 
-__all__ = ["Placing"]
-
 RECORD_BYTES_GUESS = 500
 
 

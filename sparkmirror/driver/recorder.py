@@ -20,8 +20,6 @@ from sparkmirror.wire import connect_partition, encode_connect_offset, encode_of
 if TYPE_CHECKING:
     from sparkmirror.driver.flow_context import FlowContext
 
-__all__ = ["CONNECTOR", "Recorder"]
-
 # The connector name of dedicated MM2, the first element of its keys.
 CONNECTOR = "MirrorSourceConnector"
 

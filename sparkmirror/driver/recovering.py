@@ -20,8 +20,6 @@ from sparkmirror.errors import (
 from sparkmirror.ledger import LedgerRecord, Open, Ready, Receipt, State, close_lost_attempt
 from sparkmirror.model import TopicPartition
 
-__all__ = ["recover"]
-
 RECOVERY_THREADS = 8
 WAIT_S = 1.0
 RIGHTS_RETRY_S = 30.0  # each try takes an epoch of the flow's producer, of which there are 32,767

@@ -29,8 +29,6 @@ from sparkmirror.ledger import (
 from sparkmirror.model import TopicPartition
 from sparkmirror.status.flow_status import Discovery, FlowStatus, MirroredTopic
 
-__all__ = ["Repositioning"]
-
 
 class Repositioning:
     """One flow for as long as its positions are looked at or moved; `close` gives back what was taken."""

@@ -13,8 +13,6 @@ from sparkmirror.ledger import SlotBeat, SlotStop
 from sparkmirror.session.spark_slots import SparkSlots
 from sparkmirror.slot.slot import SlotOrder
 
-__all__ = ["SlotWatch"]
-
 # Three missed beats of a slot, and slack for a busy machine: then it is treated as dead (the fence makes that safe).
 SILENCE_S = 10.0
 # Spark needs some seconds to start; on a cluster with busy cores a slot may wait longer.

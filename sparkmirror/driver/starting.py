@@ -14,9 +14,6 @@ from sparkmirror.ledger import Position, Ready
 from sparkmirror.model import TopicPartition
 from sparkmirror.state import PositionTable, SyncTable, read_settled
 
-__all__ = ["StartingPoints"]
-
-
 
 class StartingPoints:
     """The ledger's word, else MM2's position, else `auto.offset.reset`."""

@@ -29,13 +29,6 @@ from sparkmirror.ledger import (
 from sparkmirror.model import OffsetSync, TopicPartition
 from sparkmirror.status.flow_status import MirroredTopic
 
-__all__ = [
-    "BlockingFinder",
-    "Inherited",
-    "settled_end",
-    "walk_from_sync",
-]
-
 # Of each log at a time. Several partitions are compared at once, and what the driver holds of them all is its peak, of which
 # something stays: with 4 MB two more after each recovery.
 READ_BYTES = 1 << 20

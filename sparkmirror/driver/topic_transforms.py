@@ -6,8 +6,6 @@ from sparkmirror.config import ConnectTransform, FlowSettings, TransformSettings
 from sparkmirror.config.java_regex import compile_java
 from sparkmirror.topology import name_filter, policy_for
 
-__all__ = ["TopicTransforms"]
-
 
 class TopicTransforms:
     """Asked for often, so what was found is kept."""

@@ -42,8 +42,6 @@ from sparkmirror.ledger import (
 from sparkmirror.model import TopicPartition
 from sparkmirror.status.flow_status import MirroredTopic
 
-__all__ = ["query_id", "raise_query_epoch", "recover_transforms"]
-
 SETTLE_PAUSE_S, SETTLE_S = 0.02, 5.0
 NOT_ENOUGH_REPLICAS, OFFSET_NOT_AVAILABLE = 19, 78
 FENCE_PAUSE_S, FENCE_TRIES = 0.2, 50

@@ -21,8 +21,6 @@ from sparkmirror.session.spark_slots import SparkSlots
 from sparkmirror.transforms.orders import PoisonRecord, QueryEntry, QueryOrder, Suspect, make_folder, remove_left_folders
 from sparkmirror.transforms.query import QueryRun
 
-__all__ = ["TransformTopics"]
-
 # A query that fails at once is begun again more and more slowly.
 RESTART_FIRST_S, RESTART_MAX_S = 0.5, 30.0
 SETTLED_S = 30.0

@@ -6,8 +6,6 @@ from sparkmirror.clusters import EARLIEST, list_offsets
 from sparkmirror.driver.flow_context import FlowContext
 from sparkmirror.ledger import TRANSFORM_QUERY, condense, outlived
 
-__all__ = ["condense_map", "trim_map"]
-
 
 def trim_map(context: FlowContext) -> None:
     """Removes what lies below the source's log starts from the ledger; only partitions with many runs are asked for."""

@@ -7,16 +7,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from sparkmirror.config import FlowSettings, Settings, choose_flows
-from sparkmirror.diagnose.findings import Finding, OpenQuestion
+from sparkmirror.diagnose.findings import Finding
 from sparkmirror.diagnose.report import FlowReport, Report
 from sparkmirror.diagnose.rules import RULES, judge
 from sparkmirror.state import now_ms
-from sparkmirror.state.facts import Facts
+from sparkmirror.state.facts import Facts, OpenQuestion
 from sparkmirror.state.gathering import GatherOptions, gather
 from sparkmirror.state.samples import Sample, load_samples, save_samples
 from sparkmirror.topology import require_custom_classes
-
-__all__ = ["Examination", "examine", "sample_of", "wanted_ids"]
 
 RECORD_RULES = ("C01", "C02", "C06", "C09")  # the proof of every group is made for these alone
 

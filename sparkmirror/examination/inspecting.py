@@ -23,8 +23,6 @@ from sparkmirror.state import CopyPosition, FlowState, Note, Part, mapped_partit
 from sparkmirror.topology import JavaPattern, group_filter, topic_filter
 from sparkmirror.wire.error_codes import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
 
-__all__ = ["FlowHealth", "FlowInspection", "InspectOptions", "InspectedRow"]
-
 GROUPS_FIRST, GROUPS_MAX = 20, 100  # of a page
 ROWS_WANTED = 4_000  # of a page; a group with more is a page of its own
 # Groups that read topics; those of Connect workers, share groups and others are not the inspector's.

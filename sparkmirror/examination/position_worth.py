@@ -14,8 +14,6 @@ from sparkmirror.state import CopyPosition, FlowState, copy_position
 from sparkmirror.state.flow_logs import FlowLogs
 from sparkmirror.state.proof_runner import run_all
 
-__all__ = ["PositionWorth"]
-
 
 class PositionWorth:
     """Proofs for rows of one flow. Rows with the same positions share one. Close it."""

@@ -16,8 +16,6 @@ from sparkmirror.diagnose.group_position import OWN_POSITIONS, Cause
 from sparkmirror.diagnose.inspector_verdicts import Verdict
 from sparkmirror.examination.inspecting import FlowHealth, InspectedRow
 
-__all__ = ["CauseTally", "FlowTally", "GroupCost", "InspectedFlow", "Summary", "exit_status"]
-
 EXAMPLES_MAX = 5
 GROUPS_NAMED_MAX = 5
 

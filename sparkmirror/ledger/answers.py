@@ -6,8 +6,6 @@ from enum import Enum
 
 from sparkmirror.wire import error_codes as codes
 
-__all__ = ["Expect", "expectation"]
-
 
 class Expect(Enum):
     """What is expected of the partition once everything in flight is answered and the settled log was read."""

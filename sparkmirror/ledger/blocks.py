@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from sparkmirror.ledger.records import Attempt
 from sparkmirror.ledger.runs import Run, Runs
 
-__all__ = ["Block", "block_starts"]
-
 
 @dataclass(frozen=True, slots=True)
 class Block:

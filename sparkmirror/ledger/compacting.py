@@ -17,8 +17,6 @@ from sparkmirror.ledger.records import TRANSFORM_QUERY, Attempt, Gap, LedgerReco
 from sparkmirror.ledger.runs import Run
 from sparkmirror.ledger.view import PartitionHistory
 
-__all__ = ["ATTEMPTS_MAX", "compact", "condense", "outlived"]
-
 # So many attempts of one partition are kept as they are; restating more seldom would cost more to read at each start.
 ATTEMPTS_MAX = 8
 RUNS_PER_BLOCK = 1000  # these are written once

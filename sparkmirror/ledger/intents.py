@@ -23,8 +23,6 @@ from sparkmirror.ledger.runs import Run
 from sparkmirror.ledger.view import PartitionHistory
 from sparkmirror.model import TopicPartition
 
-__all__ = ["LandedBatch", "covered_from", "landed", "placed_runs", "ranges_of"]
-
 Ranges = Sequence[tuple[int, int]]
 
 

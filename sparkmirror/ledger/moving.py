@@ -23,8 +23,6 @@ from sparkmirror.errors import MoveRefused
 from sparkmirror.ledger.records import NOBODY, Closed, Gap, LedgerRecord, Open, Position, TopicIncarnation, Void
 from sparkmirror.model import TopicPartition
 
-__all__ = ["CopyState", "Move", "moved", "reset", "skip"]
-
 EARLIEST, LATEST = "earliest", "latest"
 ON, BEHIND, RESTARTED = "on", "behind", "anew"
 

@@ -37,20 +37,6 @@ from sparkmirror.ledger.runs import Run
 from sparkmirror.ledger.view import LedgerView, PartitionHistory
 from sparkmirror.model import TopicPartition
 
-__all__ = [
-    "AskAppend",
-    "AskIsGone",
-    "AskLedger",
-    "AskProducer",
-    "OwnerAsk",
-    "Ownership",
-    "Ready",
-    "close_lost_attempt",
-    "inverse",
-    "lost_attempts",
-    "take_ownership",
-]
-
 # Owner beats come each 5 s; three missed ones, by our own clock, mean that nobody is there.
 WATCH_S = 15.0
 # A leader shows a fence before its followers have it, and may die with it: the coordinator then writes it again.

@@ -24,8 +24,6 @@ from sparkmirror.ledger.records import SEQUENCE_MODULUS, Open, Position, Receipt
 from sparkmirror.ledger.runs import Run
 from sparkmirror.wire.error_codes import OUT_OF_ORDER_SEQUENCE_NUMBER
 
-__all__ = ["Doubt", "PartitionCopy", "Phase", "Sent", "extend_runs"]
-
 # One receipt holds at most this many runs, each of them some 10 bytes: the newest block is written anew every second.
 RUNS_PER_BLOCK = 250
 # After this long without sending, the broker may have forgotten us: the next batch goes alone (L2 iv).

@@ -32,34 +32,6 @@ from sparkmirror.errors import ReplicationError
 from sparkmirror.ledger.runs import Run, Runs
 from sparkmirror.model import TopicPartition
 
-__all__ = [
-    "NOBODY",
-    "SEQUENCE_MODULUS",
-    "TRANSFORM_QUERY",
-    "Attempt",
-    "Closed",
-    "Gap",
-    "Intent",
-    "IntentTarget",
-    "LedgerRecord",
-    "Open",
-    "Owner",
-    "Position",
-    "Receipt",
-    "Release",
-    "Routed",
-    "SlotBeat",
-    "SlotStop",
-    "Started",
-    "State",
-    "TopicIncarnation",
-    "Void",
-    "decode",
-    "decode_key",
-    "encode",
-    "tombstone",
-]
-
 SEQUENCE_MODULUS = 1 << 31
 NOBODY = -1  # the slot of an attempt that no slot is given: a move
 TRANSFORM_QUERY = -2  # the slot of an attempt whose records pass a transform: tasks of a query write it, each a stretch

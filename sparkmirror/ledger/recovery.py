@@ -20,20 +20,6 @@ from sparkmirror.ledger.runs import Run
 from sparkmirror.model import TopicPartition
 from sparkmirror.wire import BatchView, PackLimits, Record, pack, read_batches, read_records
 
-__all__ = [
-    "Ask",
-    "AskEnds",
-    "AskPause",
-    "AskSource",
-    "AskTarget",
-    "Baseline",
-    "Ends",
-    "Found",
-    "SourceChunk",
-    "Truncated",
-    "find_out",
-]
-
 SETTLE_PAUSE_S = 0.05
 RECORD_BYTES_MAX = 1 << 30
 READ_LIMITS = PackLimits(

@@ -10,8 +10,6 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, overload
 
-__all__ = ["Run", "Runs"]
-
 _FIELDS = 3
 
 

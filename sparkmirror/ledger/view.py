@@ -34,8 +34,6 @@ from sparkmirror.ledger.records import (
 from sparkmirror.ledger.runs import Run, Runs
 from sparkmirror.model import TopicPartition
 
-__all__ = ["LedgerView", "PartitionHistory"]
-
 BEHIND, RESTARTED = "behind", "anew"  # moves behind or over which the target's log is not what the ledger proves
 
 

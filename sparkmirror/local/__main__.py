@@ -13,8 +13,6 @@ from sparkmirror.local.jars import kafka_jars
 from sparkmirror.local.java import QUICK_START
 from sparkmirror.local.tools import CONSUMER_GROUPS, java_tool
 
-__all__: list[str] = []
-
 
 def main() -> None:
     """One broker and one tool, whose classes are written down and archived."""

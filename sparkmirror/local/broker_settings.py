@@ -8,8 +8,6 @@ from pathlib import Path
 
 from sparkmirror.local.ports import HOST
 
-__all__ = ["BrokerPorts", "Listener", "broker_settings"]
-
 
 @dataclass(frozen=True, slots=True)
 class BrokerPorts:

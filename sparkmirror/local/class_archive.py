@@ -16,8 +16,6 @@ from sparkmirror.caches import cache_root
 from sparkmirror.errors import InternalError
 from sparkmirror.local.java import find_java
 
-__all__ = ["archive_options", "class_archive", "class_list_option", "make_archive"]
-
 SILENT = "-Xlog:cds*=off"  # complaints would go to stdout, among a tool's answer
 DUMP_SECONDS_MAX = 300.0  # it took 7 s
 

@@ -24,8 +24,6 @@ from sparkmirror.local.ports import HOST, free_ports, is_listening
 from sparkmirror.local.processes import Child, ScratchFolder
 from sparkmirror.local.storage import feature_levels, keep_feature_levels, new_id, write_storage
 
-__all__ = ["LocalCluster", "open_clusters"]
-
 START_SECONDS = 90.0  # two clusters start in 7 s on two idle cores and took 19 s on busy ones
 POLL_SECONDS = 0.1
 # Most clusters here live for minutes and carry little: without the second compiler and a collector of many threads a broker

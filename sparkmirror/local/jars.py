@@ -21,8 +21,6 @@ from sparkmirror.caches import cache_root
 from sparkmirror.errors import EnvironmentUnfit
 from sparkmirror.local.java import find_java
 
-__all__ = ["KAFKA_VERSION", "kafka_jars"]
-
 KAFKA_VERSION = "4.3.1"
 LOG4J_VERSION = "2.25.4"  # what kafka-server 4.3.1 names; log4j-slf4j-impl is the binding for its slf4j 1.7
 PROGRESS_SECONDS = 5.0  # the fetch takes about a minute and a half; silence for longer looks like a hang

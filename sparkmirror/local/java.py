@@ -14,8 +14,6 @@ from pathlib import Path
 
 from sparkmirror.errors import EnvironmentUnfit
 
-__all__ = ["QUICK_START", "JavaCall", "find_java", "log_settings", "log_tail", "scratch_option"]
-
 JAVA_VERSION_MIN = 17  # Kafka 4 brokers (KIP-1013) and Spark 4 refuse anything older
 
 # For programs that live for seconds: no second compiler, no collector threads.

@@ -13,9 +13,6 @@ import sys
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
-__all__ = ["follow_parent_into_death"]
-
-
 def follow_parent_into_death(parent: int) -> None:
     """Lets the kernel kill this process when its parent dies."""
     if sys.platform == "linux":

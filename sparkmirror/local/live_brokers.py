@@ -7,8 +7,6 @@ import contextlib
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-__all__ = ["live_brokers"]
-
 ANSWER_MS_MAX = 5_000  # a broker that accepts connections answers within milliseconds; asked again if it does not
 
 

@@ -13,8 +13,6 @@ from sparkmirror.local.jars import kafka_jars
 from sparkmirror.local.java import JavaCall, log_settings, log_tail, scratch_option
 from sparkmirror.local.processes import Child, ScratchFolder
 
-__all__ = ["MirrorMaker"]
-
 MAIN_CLASS = "org.apache.kafka.connect.mirror.MirrorMaker"
 STOP_SECONDS = 60.0  # MM2 waits for its tasks, its producers and its herders one after the other
 HEAP_MB = 512

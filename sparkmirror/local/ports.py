@@ -8,8 +8,6 @@ import threading
 
 from sparkmirror.errors import EnvironmentUnfit
 
-__all__ = ["HOST", "free_ports", "is_listening"]
-
 HOST = "127.0.0.1"
 # Below Linux's ephemeral ports (32768 and up), on purpose: a client that keeps dialling the port of a stopped broker
 # could be given that very port as its own end, connect to itself, and keep the broker from coming back.

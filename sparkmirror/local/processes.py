@@ -28,8 +28,6 @@ from typing import IO, TypeAlias
 
 from sparkmirror.errors import InternalError
 
-__all__ = ["Child", "ScratchFolder", "launch", "left_behind"]
-
 Stream: TypeAlias = int | IO[bytes]
 Streams: TypeAlias = tuple[Stream, Stream, Stream]
 

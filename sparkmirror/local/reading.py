@@ -33,17 +33,6 @@ from sparkmirror.errors import InternalError
 from sparkmirror.local.processes import launch
 from sparkmirror.local.tools import tool_call
 
-__all__ = [
-    "Headers",
-    "JavaRecord",
-    "Separators",
-    "compare",
-    "java_records",
-    "parse_records",
-    "stream_records",
-    "topic_ends",
-]
-
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 # Makes a header value print as java.nio.HeapByteBuffer[pos=0 lim=LENGTH cap=LENGTH].
 BUFFER_DESERIALIZER = "org.apache.kafka.common.serialization.ByteBufferDeserializer"

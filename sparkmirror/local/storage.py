@@ -14,8 +14,6 @@ from pathlib import Path
 
 from sparkmirror.caches import cache_root
 
-__all__ = ["feature_levels", "keep_feature_levels", "new_id", "write_storage"]
-
 LEVELS = "bootstrap.checkpoint"
 
 

@@ -23,17 +23,6 @@ from sparkmirror.local.java import QUICK_START, JavaCall, log_settings
 from sparkmirror.local.processes import launch
 from sparkmirror.model import TopicPartition
 
-__all__ = [
-    "console_produce",
-    "consumer_groups",
-    "create_topic",
-    "delete_records",
-    "dump_log",
-    "java_tool",
-    "perf_produce",
-    "tool_call",
-]
-
 TOOL_SECONDS_MAX = 600.0  # the longest use is a load of some millions of records
 TOOL_HEAP_MB = 512
 ERROR_TEXT_MAX = 2_000  # characters of a tool's own words that an error repeats

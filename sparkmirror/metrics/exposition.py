@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 from sparkmirror.metrics.names import DOMAIN, OWN, Metric
 
-__all__ = ["exposition", "series_name"]
-
 _COUNTERS = frozenset({"record-count", "byte-count"})
 
 

@@ -13,8 +13,6 @@ from sparkmirror.metrics.exposition import exposition
 from sparkmirror.metrics.registry import MirrorMetrics
 from sparkmirror.status import FlowStatus
 
-__all__ = ["MetricsFile"]
-
 WRITE_S = 5.0
 
 

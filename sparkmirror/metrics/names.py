@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CHECKPOINT_ATTRIBUTES", "DOMAIN", "OWN", "SOURCE_ATTRIBUTES", "Metric", "spread_names"]
-
 DOMAIN = "kafka.connect.mirror"
 
 

@@ -11,8 +11,6 @@ from sparkmirror.metrics.windows import Spread, Window
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.status import CheckpointKey, FlowStatus, PartitionStatus, flow_state
 
-__all__ = ["MirrorMetrics"]
-
 SOURCE_TYPE, CHECKPOINT_TYPE, COUNT_TYPE, OWN_TYPE = (
     "MirrorSourceConnector", "MirrorCheckpointConnector", "kafka-metrics-count", "sparkmirror",
 )  # fmt: skip

@@ -6,8 +6,6 @@ import math
 from collections import deque
 from dataclasses import dataclass, field
 
-__all__ = ["SAMPLES", "SAMPLE_S", "Spread", "Window"]
-
 SAMPLE_S = 30.0
 SAMPLES = 2
 

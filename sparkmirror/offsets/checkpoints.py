@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from sparkmirror.model import Checkpoint, TopicPartition
 
-__all__ = ["Checkpoints", "TimedCheckpoint"]
-
 _PACKED = struct.Struct(">qqq")
 
 

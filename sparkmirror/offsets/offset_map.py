@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 
 from sparkmirror.ledger import Run, Runs
 
-__all__ = ["OffsetMap"]
-
 # Unpacked blocks that are kept for the next look: groups are mostly where they were a moment ago.
 UNPACKED_MAX = 8
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from sparkmirror.model import OffsetSync, TopicPartition
 
-__all__ = ["TOO_OLD", "SyncHistories", "SyncHistory"]
-
 SLOTS = 64
 TOO_OLD = -1  # MM2's answer for a position before the oldest sync it kept
 

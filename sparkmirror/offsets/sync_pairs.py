@@ -11,8 +11,6 @@ from __future__ import annotations
 from sparkmirror.ledger import Run
 from sparkmirror.model import OffsetSync, TopicPartition
 
-__all__ = ["SyncPairs"]
-
 
 class SyncPairs:
     """Takes runs of receipts, gives pairs; taking a run twice changes nothing."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from sparkmirror.model import Checkpoint, TopicPartition
 
-__all__ = ["TargetGroup", "offsets_to_write"]
-
 
 @dataclass(frozen=True, slots=True)
 class TargetGroup:

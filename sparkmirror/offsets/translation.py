@@ -24,8 +24,6 @@ from sparkmirror.ledger import Position
 from sparkmirror.offsets import OffsetMap
 from sparkmirror.offsets.sync_history import TOO_OLD, SyncHistory
 
-__all__ = ["Basis", "Copied", "Translation", "translate"]
-
 
 class Basis(Enum):
     """What a translation rests on."""

@@ -22,8 +22,6 @@ from enum import Enum
 
 from sparkmirror.wire import java_text
 
-__all__ = ["Alteration", "ConnectorKind", "alteration_problem"]
-
 INT32_MAX = (1 << 31) - 1
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 

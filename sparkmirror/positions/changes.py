@@ -18,8 +18,6 @@ from sparkmirror.positions.requests import EARLIEST, Goal, MoveRequest
 from sparkmirror.state import PositionTable, StoredRecord, places_for
 from sparkmirror.wire import encode_connect_offset
 
-__all__ = ["PositionChange", "StoredFacts", "judge_changes"]
-
 
 @dataclass(frozen=True, slots=True)
 class StoredFacts:

@@ -11,8 +11,6 @@ from sparkmirror.positions.stored import present_topics, read_stored
 from sparkmirror.positions.undo_file import now_text
 from sparkmirror.topology import ledger_topic, policy_for
 
-__all__ = ["export"]
-
 
 def export(flow: FlowSettings, storage: StoragePlace) -> Snapshot:
     """What is stored now, of every connector in the same topic; may be read while the flow runs."""

@@ -14,8 +14,6 @@ from sparkmirror.positions.snapshots import Snapshot, read_snapshot
 from sparkmirror.state import PositionTable
 from sparkmirror.wire import Record
 
-__all__ = ["read_entries"]
-
 FIELDS = {"cluster", "partition", "topic"}
 Entries = dict[TopicPartition, int | None]
 

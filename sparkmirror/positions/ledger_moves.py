@@ -29,8 +29,6 @@ from sparkmirror.state import owner_status, places_for
 from sparkmirror.status import MirroredTopic
 from sparkmirror.topology import Action, ledger_topic
 
-__all__ = ["LedgerFlow", "apply_to_ledger", "open_ledger_flow", "preview_of_ledger"]
-
 # What `skip` is there for; `reset` lives with anything, since it says itself where to go on.
 SKIPPED = (SourceOffsetLost.code, TargetHasStranger.code)
 

@@ -17,8 +17,6 @@ from sparkmirror.positions.stored import read_stored
 from sparkmirror.state import FlowState, LedgerTable, PositionTable
 from sparkmirror.topology import policy_for, select_topics
 
-__all__ = ["FlowListing", "ListedPosition", "WorkerGroup", "list_positions"]
-
 T = TypeVar("T")
 
 

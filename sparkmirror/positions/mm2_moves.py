@@ -28,8 +28,6 @@ from sparkmirror.positions.verdicts import MM2, MoveVerdict
 from sparkmirror.state import PositionTable
 from sparkmirror.topology import policy_for, select_topics
 
-__all__ = ["Mm2Flow", "apply_to_mm2", "open_mm2_flow", "preview_of_mm2", "write_records"]
-
 
 @dataclass(frozen=True, slots=True)
 class Mm2Flow:

@@ -20,8 +20,6 @@ from sparkmirror.positions.stored import present_topics, read_stored
 from sparkmirror.positions.verdicts import MM2, SPARKMIRROR, MoveVerdict, RunBy
 from sparkmirror.topology import ledger_topic, require_custom_classes
 
-__all__ = ["apply", "choose_flow", "preview", "who_runs"]
-
 OLDER_LEDGER = (
     "sparkmirror's ledger is older than MirrorMaker 2's positions and stays as it is: only MirrorMaker 2 goes on there"
 )

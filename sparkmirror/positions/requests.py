@@ -10,8 +10,6 @@ from typing import Literal
 from sparkmirror.errors import MoveRefused
 from sparkmirror.model import TopicPartition
 
-__all__ = ["CONNECTOR", "Goal", "MoveRequest", "StoragePlace", "Verb", "parse_goal"]
-
 # The connector's name in dedicated MirrorMaker 2; on a Connect cluster users choose their own.
 CONNECTOR = "MirrorSourceConnector"
 OFFSET_MAX = (1 << 63) - 1

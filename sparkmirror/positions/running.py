@@ -21,8 +21,6 @@ from sparkmirror.errors import FlowOwnedByAnother, MoveRefused
 from sparkmirror.positions.requests import StoragePlace
 from sparkmirror.wire import connect_tasks
 
-__all__ = ["STOP_FIRST", "refuse_running_workers"]
-
 STOP_FIRST = "stop it first: positions are moved only while nobody copies"
 CONNECT = "connect"
 STABLE = "Stable"

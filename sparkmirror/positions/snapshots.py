@@ -17,8 +17,6 @@ import msgspec
 from sparkmirror.errors import MoveRefused
 from sparkmirror.model import TopicPartition
 
-__all__ = ["SCHEMA", "LedgerPosition", "SavedCommit", "SavedRecord", "Snapshot", "read_snapshot"]
-
 SCHEMA = 1  # raised when a field changes its meaning or goes away, not when one comes
 Kind = Literal["export", "undo"]
 KINDS: dict[Kind, str] = {"export": "sparkmirror offsets export", "undo": "sparkmirror offsets undo"}

@@ -19,8 +19,6 @@ from sparkmirror.state import PositionTable
 from sparkmirror.wire import read_records
 from sparkmirror.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 
-__all__ = ["committed_ends", "present_topics", "read_stored", "require_compacted"]
-
 
 def read_stored(client: ClusterClient, topics: Collection[str], *, connector: str, alias: str) -> PositionTable:
     """The newest record of every key in every partition; raises MoveRefused for a topic that is not there."""

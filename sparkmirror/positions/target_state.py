@@ -34,8 +34,6 @@ from sparkmirror.topology import offset_syncs_topic, policy_for
 from sparkmirror.wire import encode_offset_sync
 from sparkmirror.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 
-__all__ = ["GroupCommit", "TargetPlan", "plan_target", "read_commits", "take_away"]
-
 GROUPS_AT_ONCE = 500
 WITHOUT_MEMBERS = frozenset({"", "Empty", "Dead"})
 CONSUMER_PROTOCOLS = frozenset({"", "consumer"})

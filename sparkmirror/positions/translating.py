@@ -27,8 +27,6 @@ from sparkmirror.state.flow_logs import FlowLogs
 from sparkmirror.state.proof_runner import run_all
 from sparkmirror.topology import topic_filter
 
-__all__ = ["TranslateRequest", "TranslatedPosition", "Translations", "translate_positions"]
-
 NO_NOTES = "the mirror's notes do not reach back to it"
 WORDS = {Basis.BEYOND: "not copied yet: goes on at the end of the copy", Basis.FIRST: "before the first copied record"}
 TRIES_MAX = 3  # guesses that are compared with the records, each corrected by what the one before showed

@@ -9,8 +9,6 @@ from sparkmirror.config import FlowSettings
 from sparkmirror.errors import MoveRefused
 from sparkmirror.positions.snapshots import Snapshot
 
-__all__ = ["now_text", "read_text", "save", "undo_path"]
-
 FILE_BYTES_MAX = 256 << 20  # a million keys and checkpoints; a larger one is a wrong path
 
 

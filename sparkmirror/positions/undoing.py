@@ -19,8 +19,6 @@ from sparkmirror.positions.undo_file import now_text, read_text, save, undo_path
 from sparkmirror.positions.verdicts import MM2, SPARKMIRROR, RunBy
 from sparkmirror.state import PositionTable, stored_offset
 
-__all__ = ["UndoRequest", "UndoVerdict", "WrittenBack", "undo"]
-
 
 @dataclass(frozen=True, slots=True)
 class UndoRequest:

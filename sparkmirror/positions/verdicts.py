@@ -10,8 +10,6 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.positions.changes import PositionChange
 from sparkmirror.positions.target_state import GroupCommit, TargetPlan
 
-__all__ = ["MM2", "SPARKMIRROR", "MoveVerdict", "RunBy"]
-
 RunBy = Literal["sparkmirror", "MirrorMaker 2"]
 SPARKMIRROR: RunBy = "sparkmirror"
 MM2: RunBy = "MirrorMaker 2"

@@ -11,8 +11,6 @@ from pathlib import Path
 from sparkmirror.config.secrets import Secret
 from sparkmirror.errors import ConfigError
 
-__all__ = ["ListenAddress", "address_of"]
-
 LOOPBACK = "127.0.0.1"
 TOKEN_SIGNS_MIN, TOKEN_SIGNS_MAX = 16, 512  # shorter can be guessed at the rate that is answered, longer is another file
 

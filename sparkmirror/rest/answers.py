@@ -12,8 +12,6 @@ from sparkmirror.metrics import MirrorMetrics, exposition
 from sparkmirror.rest.messages import HttpAnswer, json_answer, refusal
 from sparkmirror.status import FlowStatus, PartitionStatus, counted_states, flow_state, troubles
 
-__all__ = ["LIVE", "FlowAnswers"]
-
 LIVE, READY, METRICS, FLOWS = "/health/live", "/health/ready", "/metrics", "/flows"
 PATHS = (LIVE, READY, METRICS, FLOWS, f"{FLOWS}/SOURCE->TARGET")
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"

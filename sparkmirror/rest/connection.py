@@ -20,8 +20,6 @@ from sparkmirror.rest.answers import LIVE
 from sparkmirror.rest.messages import HEAD_BYTES_MAX, HttpAnswer, RefusedRequest, Request, read_head, refusal, written
 from sparkmirror.rest.rates import Rates
 
-__all__ = ["House", "HttpConnection"]
-
 CONNECTIONS_MAX = 64
 CONNECTIONS_OF_ONE_MAX = 32
 HEAD_S = 5.0  # from a request's first byte, and from the beginning of a connection, to the end of the head

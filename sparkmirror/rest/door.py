@@ -17,8 +17,6 @@ from sparkmirror.rest.answers import FlowAnswers
 from sparkmirror.rest.connection import House, HttpConnection
 from sparkmirror.status import FlowStatus
 
-__all__ = ["HttpDoor"]
-
 WAITING_MAX = 128  # callers that the kernel keeps until they are taken in
 CLEARING_TURNS = 4  # accepted, made, hung up, closed: a turn of the loop each
 

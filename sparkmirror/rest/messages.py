@@ -10,8 +10,6 @@ from http import HTTPStatus
 
 import orjson
 
-__all__ = ["HEAD_BYTES_MAX", "HttpAnswer", "RefusedRequest", "Request", "json_answer", "read_head", "refusal", "written"]
-
 HEAD_BYTES_MAX = 16 * 1024  # a scraper's has a few hundred
 HEADERS_MAX = 64
 JSON = "application/json"

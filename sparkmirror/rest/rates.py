@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-__all__ = ["Rates"]
-
 ANSWERS_PER_S = 20.0  # a dozen scrapers and a person who presses reload
 BURST = 40.0
 CALLERS_MAX = 1024  # remembered; who was silent longest is forgotten first, and is full again by then

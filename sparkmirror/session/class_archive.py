@@ -13,8 +13,6 @@ from pathlib import Path
 
 from sparkmirror.caches import cache_root
 
-__all__ = ["archive_option", "class_archive"]
-
 
 def class_archive(*, has_queries: bool = False) -> Path | None:
     """Where the archive of this Java and this Spark belongs; None without a Java.

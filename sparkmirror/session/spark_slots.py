@@ -23,8 +23,6 @@ from sparkmirror.slot.task import run_slot
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
 
-__all__ = ["SparkSlots"]
-
 OUR_SETTINGS = {
     "spark.app.name": "sparkmirror",
     "spark.scheduler.mode": "FAIR",

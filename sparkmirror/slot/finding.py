@@ -31,8 +31,6 @@ from sparkmirror.slot.side import ClusterSide
 from sparkmirror.wire import read_batches
 from sparkmirror.wire.error_codes import OFFSET_OUT_OF_RANGE
 
-__all__ = ["FindingOut", "read_ends"]
-
 READ_BYTES = 4 << 20
 RETRY_S = 0.1
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 
-__all__ = ["FreedMemory", "keep_freed_memory", "return_freed_memory"]
-
 # glibc's mallopt. Without it some slots took 500 000 page faults and 1.4 s of system time per GB, with it 5 000; a slot
 # holds no more than its bounds either way.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8

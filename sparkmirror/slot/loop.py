@@ -23,8 +23,6 @@ from typing import Any
 from sparkmirror.clusters import Buffer, Connection, PipelinedConnection
 from sparkmirror.errors import SparkmirrorError
 
-__all__ = ["Ask", "Dial", "Exchange", "Loop", "Procedure", "Sleep"]
-
 DIAL_THREADS = 4
 
 

@@ -40,8 +40,6 @@ from sparkmirror.wire.error_codes import INVALID_TIMESTAMP
 if TYPE_CHECKING:
     from sparkmirror.slot.slot import Slot
 
-__all__ = ["Opening"]
-
 RETRY_S = 0.1
 # Rights are given back by hand: so often it is tried whether that has happened.
 RIGHTS_RETRY_S = 2.0

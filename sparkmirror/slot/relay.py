@@ -37,8 +37,6 @@ from sparkmirror.slot.loop import Loop
 from sparkmirror.slot.side import ClusterSide
 from sparkmirror.wire import OutgoingBatch, Packed, PackLimits, first_batch_size, pack, read_batches, stamp
 
-__all__ = ["PartitionRelay", "Relay"]
-
 # One hungry partition must not wait behind a long poll for idle ones: it takes the other lane.
 FETCH_LANES = 2
 # acks=all is answered one request at a time per connection (R7): partitions that wait for replicas are spread over a few.

@@ -21,8 +21,6 @@ from sparkmirror.errors import ClusterError, ClusterUnreachable
 from sparkmirror.model import TopicPartition
 from sparkmirror.slot.loop import Ask, Dial, Loop, Procedure, Sleep
 
-__all__ = ["ClusterSide"]
-
 CONNECT_TIMEOUT_S = 10.0
 # Lanes whose requests a broker answers at once, or after half a second: one that hangs is left for another, so that the
 # driver hears of this slot before it takes it for dead (10 s after it can hear anything itself).

@@ -40,8 +40,6 @@ from sparkmirror.slot.side import ClusterSide
 from sparkmirror.slot.slot_ledger import SlotLedger
 from sparkmirror.status.remedies import Remedies
 
-__all__ = ["Slot", "SlotOrder"]
-
 TICK_S = 1.0
 RECEIPT_CHECK_S = 0.05
 TURN_S = 0.1

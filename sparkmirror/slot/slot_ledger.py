@@ -26,8 +26,6 @@ from sparkmirror.slot.loop import Exchange, Procedure, Sleep
 from sparkmirror.slot.side import ClusterSide
 from sparkmirror.wire import Record, build_batch, read_batches, read_records
 
-__all__ = ["SlotLedger"]
-
 TAIL, APPEND = "ledger tail", "ledger append"
 POLL_MS = 500
 READ_BYTES = 1 << 20

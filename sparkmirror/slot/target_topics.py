@@ -11,8 +11,6 @@ from sparkmirror.slot.loop import Procedure
 from sparkmirror.slot.side import ClusterSide
 from sparkmirror.wire import DECOMPRESSED_BYTES_MAX, PackLimits
 
-__all__ = ["MERGE_BELOW_BYTES", "SPLICE_BELOW_BYTES", "TargetTopic", "TargetTopics"]
-
 # Kafka's own defaults, used where the target does not let us read its settings.
 MESSAGE_BYTES_MAX = 1_048_588
 NEVER_MS = (1 << 63) - 1

@@ -11,7 +11,6 @@ from sparkmirror.model import FlowName
 from sparkmirror.slot.heap import keep_freed_memory
 from sparkmirror.slot.slot import Slot, SlotOrder
 
-__all__ = ["run_slot"]
 
 def run_slot(orders: Iterable[SlotOrder]) -> Iterator[str]:
     """Runs one slot to its end and yields why it ended. Never raises for anything that a partition does."""

@@ -17,39 +17,9 @@ from sparkmirror.ledger import Gap
 from sparkmirror.model import Acl, ConfigEntry, TopicPartition
 from sparkmirror.offsets import TimedCheckpoint
 from sparkmirror.offsets.proof import Proof
-from sparkmirror.state import Part, StoredRecord, SyncPair, Unknown
+from sparkmirror.state import StoredRecord, SyncPair, Unknown
 from sparkmirror.state.samples import Sample
 from sparkmirror.topology import ReplicationPolicy, TopicDecision
-
-__all__ = [
-    "Certificate",
-    "ClusterFacts",
-    "ComparedPair",
-    "Connector",
-    "Copy",
-    "Facts",
-    "GroupFacts",
-    "GroupProof",
-    "HeartbeatTimes",
-    "InternalTopic",
-    "LargeRecord",
-    "Malformed",
-    "OddKey",
-    "OpenQuestion",
-    "Part",
-    "Reads",
-    "Runner",
-    "Sample",
-    "Stop",
-    "Subject",
-    "SyncPair",
-    "Tail",
-    "TaskState",
-    "TimedCheckpoint",
-    "Unknown",
-    "failed_tasks",
-    "refused_by",
-]
 
 DEFAULT_OF = "default of"
 MM2_REFRESH_S = 600

@@ -8,8 +8,6 @@ from sparkmirror.offsets.proof import UpstreamMap, WalkLimits
 from sparkmirror.state import FlowState, LedgerTable
 from sparkmirror.state.record_reader import RecordReader
 
-__all__ = ["FlowLogs"]
-
 
 class FlowLogs:
     """One flow. Maps are made when they are asked for, connections when they are needed. Close it."""

@@ -24,8 +24,6 @@ from sparkmirror.state.reading import ClusterReader
 from sparkmirror.topology import ReplicationPolicy, ledger_topic, offset_syncs_topic, policy_for
 from sparkmirror.wire.error_codes import GROUP_AUTHORIZATION_FAILED
 
-__all__ = ["CopyPosition", "FlowState", "copy_position", "has_topic", "mapped_partition"]
-
 
 @dataclass(frozen=True, slots=True)
 class CopyPosition:

@@ -18,8 +18,6 @@ from sparkmirror.state.internal_topics import ForeignRecords, Table
 from sparkmirror.wire import read_records
 from sparkmirror.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 
-__all__ = ["DeadlineReached", "FollowedTopic", "read_settled"]
-
 A = TypeVar("A", bound=Table)
 
 # How long what was read is kept. Compaction removes tombstones a day after they were written (delete.retention.ms), and a

@@ -33,22 +33,6 @@ from sparkmirror.wire import (
     source_key,
 )
 
-__all__ = [
-    "SOURCE_CONNECTOR",
-    "CheckpointTable",
-    "ForeignRecord",
-    "ForeignRecords",
-    "LedgerTable",
-    "PositionTable",
-    "RecordList",
-    "StoredRecord",
-    "SyncPair",
-    "SyncTable",
-    "Table",
-    "places_for",
-    "stored_offset",
-]
-
 SOURCE_CONNECTOR = "MirrorSourceConnector"
 HOLES_MAX = 3  # of one partition, the newest
 _NO_MAP = OffsetMap(())

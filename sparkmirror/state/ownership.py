@@ -10,8 +10,6 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.process import Process
 from sparkmirror.state.internal_topics import LedgerTable
 
-__all__ = ["OwnerStatus", "owner_status"]
-
 # Owners write a heartbeat each 5 s; one that is alive shows it within this time.
 WATCH_S = 6.5
 POLL_MS = 250

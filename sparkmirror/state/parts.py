@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from sparkmirror.model import Side
 
-__all__ = ["Part", "Unknown"]
-
 
 @dataclass(frozen=True, slots=True)
 class Unknown:

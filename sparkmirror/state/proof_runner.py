@@ -10,8 +10,6 @@ from sparkmirror.offsets.proof.proving import Asking
 from sparkmirror.offsets.proof.values import RecordAsk, RecordRange, Side
 from sparkmirror.state.record_reader import RecordReader
 
-__all__ = ["run_all"]
-
 T = TypeVar("T")
 Places = tuple[TopicPartition, TopicPartition]  # on the source and on the target
 

@@ -17,8 +17,6 @@ from sparkmirror.state.parts import Unknown
 from sparkmirror.wire import Record, read_records
 from sparkmirror.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 
-__all__ = ["ClusterReader", "Note", "NoteKind", "Notes", "now_ms"]
-
 T = TypeVar("T")
 D = TypeVar("D")
 A = TypeVar("A", bound=Table)

@@ -32,8 +32,6 @@ from sparkmirror.wire import first_batch_size, read_batches
 from sparkmirror.wire.outgoing import AbortedTransactions
 from sparkmirror.wire.record_batch import read_rows
 
-__all__ = ["RecordReader"]
-
 FIRST_BYTES = 32 << 10  # of one partition; more once its batches have shown to be larger
 BATCH_BYTES_MAX = 64 << 20
 REQUEST_BYTES = 4 << 20

@@ -12,8 +12,6 @@ from typing import Any
 from sparkmirror.errors import ConfigError
 from sparkmirror.model import TopicPartition
 
-__all__ = ["SAMPLES_SCHEMA", "BaselineUnreadable", "Sample", "load_samples", "save_samples"]
-
 SAMPLES_SCHEMA = 1
 SAMPLES_KEPT_MAX = 4  # per flow: enough to say how long something has held
 FILE_BYTES_MAX = 256 << 20

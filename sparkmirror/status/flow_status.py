@@ -10,8 +10,6 @@ from typing import NamedTuple, Self
 
 from sparkmirror.model import FlowName, TopicPartition
 
-__all__ = ["CheckpointKey", "Discovery", "FlowNotes", "FlowStatus", "MirroredTopic", "PartitionStatus"]
-
 NOTES_MAX = 200  # more than anybody reads of one flow; what else happened is in the log
 
 _NOTE_NUMBERS = itertools.count(1)  # of all flows, so that a flow that begins again does not use a number twice

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from sparkmirror.status.flow_status import FlowStatus
 
-__all__ = ["Trouble", "counted_states", "flow_state", "troubles"]
-
 # Worst first.
 _RANKS = {"stopped": 0, "recovering": 1, "waiting": 2, "opening": 3, "copying": 4, "closed": 5}
 _TROUBLED = ("stopped", "recovering", "waiting")

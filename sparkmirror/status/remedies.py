@@ -18,8 +18,6 @@ from sparkmirror.ledger import Open
 from sparkmirror.model import TopicPartition
 from sparkmirror.status.flow_status import MirroredTopic
 
-__all__ = ["Remedies"]
-
 
 @dataclass(frozen=True, slots=True)
 class Remedies:

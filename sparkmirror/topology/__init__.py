@@ -1,5 +1,7 @@
 """Names and choices: what a flow copies, under which name, and what the target needs for it."""
 
+from sparkmirror.config.java_regex import JavaPattern, compile_java, compile_list
+from sparkmirror.config.java_regex_parser import RegexRefused
 from sparkmirror.topology.acls import acls_for_target
 from sparkmirror.topology.configs import ConfigRules, config_changes, creation_configs
 from sparkmirror.topology.cycles import is_cycle
@@ -11,7 +13,6 @@ from sparkmirror.topology.filters import (
     name_filter,
     topic_filter,
 )
-from sparkmirror.topology.java_regex import JavaPattern, RegexRefused, compile_java, compile_list
 from sparkmirror.topology.loading import require_custom_classes
 from sparkmirror.topology.plan import Action, TopicChange, TopicDecision, plan_topics, select_topics
 from sparkmirror.topology.policy import (

@@ -21,8 +21,6 @@ from sparkmirror.model import Acl
 from sparkmirror.topology.plan import select_topics
 from sparkmirror.topology.policy import ReplicationPolicy
 
-__all__ = ["acls_for_target"]
-
 EVERY_TOPIC = "*"
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+\Z")
 

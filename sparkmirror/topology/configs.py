@@ -9,8 +9,6 @@ from sparkmirror.config import FlowSettings
 from sparkmirror.model import ConfigEntry
 from sparkmirror.topology.filters import ConfigPropertyFilter, config_property_filter
 
-__all__ = ["ConfigRules", "config_changes", "creation_configs"]
-
 TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5
 
 

@@ -21,8 +21,6 @@ from sparkmirror.config.custom_classes import CUSTOM_METHODS, is_class_reference
 from sparkmirror.config.parsing import shown
 from sparkmirror.errors import ConfigInvalid, CustomClassFailed
 
-__all__ = ["CustomObject", "custom_object"]
-
 # One for each class and flow; a file names at most 4 classes for each of some dozens of flows.
 OBJECTS_MAX = 1024
 

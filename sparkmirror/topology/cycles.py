@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from sparkmirror.topology.policy import ReplicationPolicy, upstream_chain
 
-__all__ = ["is_cycle"]
-
 
 def is_cycle(policy: ReplicationPolicy, topic: str, target_alias: str) -> bool:
     """Whether the target is one of the clusters the name says the topic went through."""

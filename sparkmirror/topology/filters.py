@@ -6,17 +6,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sparkmirror.config import FlowSettings
-from sparkmirror.config.java_regex import JavaPattern, RegexRefused, compile_list
+from sparkmirror.config.java_regex import JavaPattern, compile_list
+from sparkmirror.config.java_regex_parser import RegexRefused
 from sparkmirror.topology.custom import CustomObject, custom_object
-
-__all__ = [
-    "ConfigPropertyFilter",
-    "NameFilter",
-    "config_property_filter",
-    "group_filter",
-    "name_filter",
-    "topic_filter",
-]
 
 
 class NameFilter(Protocol):

@@ -12,8 +12,6 @@ from sparkmirror.topology.filters import config_property_filter, group_filter, t
 from sparkmirror.topology.plan import select_topics
 from sparkmirror.topology.policy import CustomReplicationPolicy, policy_for
 
-__all__ = ["require_custom_classes"]
-
 _LOADERS: tuple[Callable[[FlowSettings], object], ...] = (
     policy_for,
     topic_filter,

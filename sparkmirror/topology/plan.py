@@ -12,8 +12,6 @@ from sparkmirror.topology.cycles import is_cycle
 from sparkmirror.topology.filters import NameFilter, topic_filter
 from sparkmirror.topology.policy import ReplicationPolicy
 
-__all__ = ["TOPIC_CHARACTERS_MAX", "Action", "TopicChange", "TopicDecision", "plan_topics", "select_topics"]
-
 # The brokers' own limit for names of topics.
 TOPIC_CHARACTERS_MAX = 249
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+\Z")

@@ -10,21 +10,6 @@ from sparkmirror.config import FlowSettings
 from sparkmirror.errors import CustomClassFailed
 from sparkmirror.topology.custom import CustomObject, custom_object
 
-__all__ = [
-    "CustomReplicationPolicy",
-    "DefaultReplicationPolicy",
-    "IdentityReplicationPolicy",
-    "ReplicationPolicy",
-    "connect_configs_topic",
-    "connect_offsets_topic",
-    "connect_status_topic",
-    "lag_group",
-    "ledger_topic",
-    "offset_syncs_topic",
-    "policy_for",
-    "upstream_chain",
-]
-
 _HEARTBEATS = "heartbeats"
 # A name has at most 249 characters, and a step back takes one away at least, unless a class of the user's goes round.
 CHAIN_MAX = 1000

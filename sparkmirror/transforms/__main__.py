@@ -12,8 +12,6 @@ from sparkmirror.session.class_archive import class_archive
 from sparkmirror.session.spark_slots import SparkSlots
 from sparkmirror.transforms.rehearsal import rehearse
 
-__all__: list[str] = []
-
 
 def main() -> None:
     """Both of them, as far as they are missing."""

@@ -23,8 +23,6 @@ from sparkmirror.config.parsing import split_list
 from sparkmirror.datasource.functions import HEADERS
 from sparkmirror.transforms import json_fields
 
-__all__ = ["connected"]
-
 DAY_MS = 86_400_000
 QUOTATION = re.compile(r"\\Q.*?(\\E|\Z)|\\.", re.DOTALL)
 # Fields of InsertField and the columns they are filled from, in the order in which Kafka fills them.

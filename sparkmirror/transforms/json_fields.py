@@ -16,8 +16,6 @@ from typing import Any
 
 from sparkmirror.datasource.json_text import Member, members, whole
 
-__all__ = ["extracted", "fields_masked", "fields_replaced", "hoisted", "inserted", "picked"]
-
 NULL = "null"
 LONG_BITS = 64
 # Nobody means a larger one as a mask: Kafka makes 0 of it in a whole number, and the text Infinity in another.

@@ -20,25 +20,6 @@ from sparkmirror.ledger import Attempt
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.process import Process
 
-__all__ = [
-    "OURS",
-    "PARTS",
-    "Change",
-    "PoisonRecord",
-    "QueryEntry",
-    "QueryOrder",
-    "Suspect",
-    "flow_of",
-    "make_folder",
-    "range_files_folder",
-    "read_entries",
-    "reason_of",
-    "remove_left_folders",
-    "take_range_file",
-    "write_entries",
-    "write_range_file",
-]
-
 FOLDER = "sparkmirror-lane-"
 LEFT_S = 3600.0  # a batch takes seconds; whoever writes the next slip makes the folder anew
 # The columns that are the record itself, whatever place it has.

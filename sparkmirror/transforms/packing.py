@@ -26,8 +26,6 @@ from sparkmirror.wire import (
     stamp,
 )
 
-__all__ = ["Packing", "PackingStop", "ReadyBatch", "Sending", "pack_columns", "pack_rows", "pack_whole", "rows_at"]
-
 BATCH_BYTES = 768 << 10
 BATCH_OVERHEAD_BYTES = 61
 

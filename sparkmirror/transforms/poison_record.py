@@ -17,9 +17,6 @@ from sparkmirror.transforms.shaping import as_written, shaped
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["find_culprit"]
-
-
 def find_culprit(session: SparkSession, flow: FlowSettings, order: QueryOrder, suspect: Suspect) -> PoisonRecord | None:
     """The first failing record of a range; none if the range passes."""
     start, end = suspect.start, suspect.end

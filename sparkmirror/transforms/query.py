@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from sparkmirror.transforms.untouched import Use
 
-__all__ = ["QueryRun"]
-
 WATCH_S = 0.2
 STOP_S = 15.0
 

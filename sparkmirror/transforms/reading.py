@@ -36,8 +36,6 @@ from sparkmirror.wire import BatchView, Columns, read_columns, read_rows
 if TYPE_CHECKING:
     from sparkmirror.clusters import ClusterClient
 
-__all__ = ["TransformReader"]
-
 # Of one batch, all partitions together: Spark takes half a second for each, however much it holds. What is done of a batch
 # when it fails counts, and a drain waits for its end.
 BATCH_BYTES_MAX = 256 << 20

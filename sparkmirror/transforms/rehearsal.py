@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["rehearse"]
-
 FORMAT = "sparkmirror-rehearsal"
 SQL = (
     "select * except (value), json_mask(value, '$.a') as value from records "

@@ -13,8 +13,6 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.status.remedies import Remedies
 from sparkmirror.transforms.orders import QueryEntry, QueryOrder
 
-__all__ = ["report", "stop_partition"]
-
 
 def report(order: QueryOrder, records: Sequence[LedgerRecord]) -> None:
     """Appends to the ledger, acked."""

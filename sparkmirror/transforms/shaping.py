@@ -19,8 +19,6 @@ from sparkmirror.transforms.transforming import transformed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["as_written", "filled_up", "shaped"]
-
 CAST = {"topic": "string", "partition": "int", "offset": "bigint", "key": "binary", "value": "binary"}
 
 

@@ -14,8 +14,6 @@ from sparkmirror.transforms.writing import TransformWriter
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["FORMAT", "TransformSource"]
-
 FORMAT = "sparkmirror-lane"
 
 

@@ -16,8 +16,6 @@ from sparkmirror.errors import InternalError
 from sparkmirror.transforms.orders import QueryOrder, range_files_folder
 from sparkmirror.wire import BatchView, read_batches
 
-__all__ = ["Spool", "lay_down"]
-
 # Of what is picked up at once. Spark counts rows, and does not see what of them lies here.
 BYTES_MAX = 16 << 20
 

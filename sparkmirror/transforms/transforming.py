@@ -18,8 +18,6 @@ from sparkmirror.errors import ConfigInvalid
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["transformed"]
-
 VIEW = "records"
 # A record is known by its offset, whatever becomes of it; what else is missing was left out by mistake more often than not.
 KEPT = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")

@@ -20,8 +20,6 @@ from sparkmirror.topology import policy_for
 from sparkmirror.transforms.orders import QueryOrder
 from sparkmirror.transforms.shaping import as_written, shaped
 
-__all__ = ["Shown", "Trial", "TriedRecord", "try_transforms"]
-
 
 @dataclass(frozen=True, slots=True)
 class Shown:

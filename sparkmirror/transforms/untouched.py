@@ -15,8 +15,6 @@ from sparkmirror.transforms.orders import Change
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Use", "use_of"]
-
 # Operators that pass the columns of their input on as they are; whatever else there is may do anything.
 PASSING = ("Project", "Filter", "SubqueryAlias", "View")
 

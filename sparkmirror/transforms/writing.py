@@ -81,8 +81,6 @@ from sparkmirror.wire.error_codes import INVALID_TIMESTAMP
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["TransformWriter"]
-
 MESSAGE_BYTES_MAX = 1_048_588  # Kafka's own default
 
 

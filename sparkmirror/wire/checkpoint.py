@@ -15,8 +15,6 @@ import struct
 from sparkmirror.model import Checkpoint, TopicPartition
 from sparkmirror.wire.schema import FieldReader, encode_string
 
-__all__ = ["decode_checkpoint", "decode_checkpoint_key", "encode_checkpoint"]
-
 _VERSION = 0
 
 

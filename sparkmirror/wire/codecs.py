@@ -22,18 +22,6 @@ import cramjam
 
 from sparkmirror.errors import CorruptBatch
 
-__all__ = [
-    "DECOMPRESSED_BYTES_MAX",
-    "GZIP",
-    "LZ4",
-    "NONE",
-    "SNAPPY",
-    "ZSTD",
-    "compress",
-    "decompress",
-    "mend_lz4_header",
-]
-
 Buffer = bytes | bytearray | memoryview
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)

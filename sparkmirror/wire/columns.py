@@ -18,8 +18,6 @@ from sparkmirror.wire.record_batch import (
 )
 from sparkmirror.wire.tails import Headers, read_tail
 
-__all__ = ["Columns", "build_column_batch", "read_columns"]
-
 _NO_HEADERS: Headers = ()
 _TIMESTAMP_MAX = (1 << 63) - (1 << 15)  # above it a lapse may go round
 

@@ -17,8 +17,6 @@ import struct
 
 from sparkmirror.wire.schema import MalformedInternalRecord
 
-__all__ = ["connect_tasks"]
-
 CONNECTOR_ITSELF = -1
 _SHORT, _INT, _LONG = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 

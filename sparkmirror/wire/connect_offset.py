@@ -19,19 +19,6 @@ from dataclasses import dataclass
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.wire.schema import MalformedInternalRecord
 
-__all__ = [
-    "CONNECT_OFFSET_PARTITIONS",
-    "SourcePosition",
-    "checkpoint_key",
-    "connect_partition",
-    "decode_connect_offset",
-    "decode_source_key",
-    "encode_connect_offset",
-    "heartbeat_key",
-    "murmur2",
-    "source_key",
-]
-
 # Connect's offset.storage.partitions default, which MM2 does not change.
 CONNECT_OFFSET_PARTITIONS = 25
 

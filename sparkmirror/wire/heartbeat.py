@@ -13,8 +13,6 @@ import struct
 from sparkmirror.model import Heartbeat
 from sparkmirror.wire.schema import FieldReader, encode_string
 
-__all__ = ["decode_heartbeat", "encode_heartbeat"]
-
 _VERSION = 0
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
-__all__ = ["java_order", "java_text"]
-
 BUCKETS_MIN = 16
 MASK = 0xFFFFFFFF
 # Double.toString writes 1.0E7 from here on, and 9.99E-4 below this.

@@ -15,8 +15,6 @@ import struct
 from sparkmirror.model import OffsetSync, TopicPartition
 from sparkmirror.wire.schema import FieldReader, encode_string
 
-__all__ = ["decode_offset_sync", "encode_offset_sync"]
-
 
 def encode_offset_sync(sync: OffsetSync) -> tuple[bytes, bytes]:
     """Key and value of the record."""

@@ -20,8 +20,6 @@ from sparkmirror.errors import CorruptBatch
 from sparkmirror.wire.codecs import LZ4, NONE, ZSTD, decompress, mend_lz4_header
 from sparkmirror.wire.record import Record
 
-__all__ = ["OldMessage", "read_old_message"]
-
 NO_TIMESTAMP = -1
 
 _ENTRY = struct.Struct(">qiIbb")

@@ -32,8 +32,6 @@ from sparkmirror.wire.record_batch import (
 from sparkmirror.wire.rewrite import OutgoingBatch, assemble, patch
 from sparkmirror.wire.splice import RECORDS_MAX, Bounds, Splicer
 
-__all__ = ["AbortedTransactions", "PackLimits", "Packed", "pack"]
-
 _OFFSET_END = 1 << 63
 _NO_TIMESTAMP = -1
 _NOT_PATCHABLE = ATTRIBUTE_CONTROL | ATTRIBUTE_LOG_APPEND_TIME

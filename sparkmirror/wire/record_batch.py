@@ -32,27 +32,6 @@ from sparkmirror.wire.record import Record
 from sparkmirror.wire.tails import Headers, quick_varint, read_tail, tail_parts
 from sparkmirror.wire.varint import encode_varlong, read_varint, read_varlong, wrap_int64
 
-__all__ = [
-    "ATTRIBUTE_CONTROL",
-    "ATTRIBUTE_LOG_APPEND_TIME",
-    "ATTRIBUTE_TRANSACTIONAL",
-    "HEADER",
-    "HEADER_BYTES",
-    "NO_PRODUCER",
-    "BatchView",
-    "Producer",
-    "Row",
-    "build_batch",
-    "build_sparse_batch",
-    "control_type",
-    "first_batch_size",
-    "packed_records",
-    "read_batches",
-    "read_records",
-    "read_rows",
-    "seal_batch",
-]
-
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = 61
 CRC_AT = 17

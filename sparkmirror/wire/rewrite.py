@@ -30,20 +30,6 @@ from sparkmirror.wire.record_batch import (
 )
 from sparkmirror.wire.varint import ZIGZAG, encode_varint, encode_varlong, wrap_int64
 
-__all__ = [
-    "HEADER_SPACE",
-    "REACH_MS",
-    "TABLE",
-    "TIMED",
-    "Assembled",
-    "OutgoingBatch",
-    "assemble",
-    "join_batch",
-    "patch",
-    "record_head",
-    "stamp",
-]
-
 _PRODUCER = struct.Struct(">qhi")
 _PRODUCER_AT = 43
 _ATTRIBUTES_AT = 21

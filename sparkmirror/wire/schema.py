@@ -10,8 +10,6 @@ import struct
 
 from sparkmirror.errors import ReplicationError
 
-__all__ = ["FieldReader", "MalformedInternalRecord", "encode_string"]
-
 _STRING_BYTES_MAX = 32767
 
 

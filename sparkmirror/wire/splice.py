@@ -17,8 +17,6 @@ from sparkmirror.wire.record_batch import HEADER_BYTES, BatchView, Row
 from sparkmirror.wire.rewrite import HEADER_SPACE, REACH_MS, TABLE, TIMED, OutgoingBatch, join_batch, record_head
 from sparkmirror.wire.varint import ZIGZAG, encode_varint
 
-__all__ = ["RECORDS_MAX", "Bounds", "Splicer", "Taken"]
-
 # Up to here every offset delta of the source batch is one byte.
 RECORDS_MAX = 64
 _EVEN = range(0, 2 * RECORDS_MAX, 2)  # their zigzag forms

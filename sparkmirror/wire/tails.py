@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from sparkmirror.errors import CorruptBatch
 from sparkmirror.wire.varint import encode_varint, read_varint
 
-__all__ = ["Headers", "quick_varint", "read_tail", "tail_parts"]
-
 Headers = Sequence[tuple[bytes, bytes | None]]
 
 _NO_HEADERS: Headers = ()

@@ -9,17 +9,6 @@ from __future__ import annotations
 
 from sparkmirror.errors import CorruptBatch, InternalError
 
-__all__ = [
-    "ZIGZAG",
-    "encode_unsigned_varint",
-    "encode_varint",
-    "encode_varlong",
-    "read_unsigned_varint",
-    "read_varint",
-    "read_varlong",
-    "wrap_int64",
-]
-
 _UINT32_MAX = (1 << 32) - 1
 _UINT64_MAX = (1 << 64) - 1
 

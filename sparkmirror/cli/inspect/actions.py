@@ -7,8 +7,6 @@ import shlex
 
 from sparkmirror.examination import InspectedRow
 
-__all__ = ["action_of"]
-
 _NAME = re.compile(r"\{(file|flow|group|topic|remote)\}")
 
 

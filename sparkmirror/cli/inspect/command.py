@@ -35,8 +35,6 @@ from sparkmirror.offsets.proof import WalkLimits
 from sparkmirror.state import Note, Notes
 from sparkmirror.topology import JavaPattern, RegexRefused, compile_java, require_custom_classes
 
-__all__ = ["InspectCommand", "InspectorCommand", "inspect", "unabbreviated"]
-
 FORMATS = ("table", "csv", "csv-ext", "json")
 STRICT_USAGE = 255
 # The original's own; an abbreviation that fits one of them is that one, whatever other options there are.

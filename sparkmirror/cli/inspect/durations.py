@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["parse_duration"]
-
 _NUMBER = "([-+]?[0-9]+)"
 _FORM = re.compile(
     rf"([-+]?)P(?:{_NUMBER}D)?(T(?:{_NUMBER}H)?(?:{_NUMBER}M)?(?:{_NUMBER}(?:[.,]([0-9]{{0,9}}))?S)?)?", re.IGNORECASE

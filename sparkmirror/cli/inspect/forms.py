@@ -15,8 +15,6 @@ from sparkmirror.examination import FlowTally, InspectedFlow, InspectedRow
 from sparkmirror.offsets.proof import Proof
 from sparkmirror.state import Notes
 
-__all__ = ["EXTRA_COLUMNS", "SCHEMA", "CsvForm", "ExtendedCsvForm", "JsonForm", "is_listed", "row_value"]
-
 SCHEMA = 1  # of the JSON; raised when a field changes its meaning or goes away, not when one comes
 
 EXTRA_COLUMNS = (

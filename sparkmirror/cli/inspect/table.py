@@ -14,8 +14,6 @@ from sparkmirror.diagnose.findings import Severity
 from sparkmirror.examination import CauseTally, FlowHealth, FlowTally, InspectedFlow, InspectedRow
 from sparkmirror.state import Notes
 
-__all__ = ["TableForm", "flow_lines"]
-
 # In the order of how good they are.
 RESULTS = (
     "exact", "synced", "behind", "moving", "unproven", "the target's own", "empty", "too old", "not synced", "ahead",

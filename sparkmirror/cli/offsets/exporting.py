@@ -14,8 +14,6 @@ from sparkmirror.cli.text import amount, printable
 from sparkmirror.config import load
 from sparkmirror.errors import MoveRefused
 
-__all__ = ["export"]
-
 STDOUT = "-"
 
 

@@ -25,8 +25,6 @@ from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.config import load
 from sparkmirror.positions import MoveRequest, choose_flow, read_entries, read_text
 
-__all__ = ["import_"]
-
 POSITIONS_HELP = "What `offsets export` wrote, or positions in the form of Connect's REST API."
 
 

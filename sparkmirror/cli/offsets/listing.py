@@ -19,8 +19,6 @@ from sparkmirror.cli.text import amount, fields_of, json_text, printable
 from sparkmirror.config import load, require_enabled_flow
 from sparkmirror.topology import require_custom_classes
 
-__all__ = ["SCHEMA", "as_json", "as_lines", "list_"]
-
 SCHEMA = 1  # of the JSON; raised when a field changes its meaning or goes away, not when one comes
 UNREACHABLE = 2
 TITLES = ("partition", "MM2 last", "ledger next", "source", "target end", "lag", "stored in", "written")

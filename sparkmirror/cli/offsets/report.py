@@ -10,8 +10,6 @@ from sparkmirror.ledger import Move
 from sparkmirror.model import TopicPartition
 from sparkmirror.positions import GroupCommit, MoveVerdict, PositionChange, TargetPlan, UndoVerdict
 
-__all__ = ["SCHEMA", "as_json", "as_lines", "undo_json", "undo_lines"]
-
 SCHEMA = 1  # of the JSON; raised when a field changes its meaning or goes away, not when one comes
 COMMITS_TOLD_MAX = 20
 TOMBSTONE = "a tombstone"

@@ -29,8 +29,6 @@ from sparkmirror.cli.offsets.words import (
 from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.positions import MoveRequest
 
-__all__ = ["reset"]
-
 TO_HELP = "The next upstream offset to copy: earliest, latest, an offset, or a time such as 2026-01-31T12:00:00Z."
 
 

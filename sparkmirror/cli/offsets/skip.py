@@ -23,8 +23,6 @@ from sparkmirror.cli.offsets.words import (
 from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.positions import Goal, MoveRequest
 
-__all__ = ["skip"]
-
 TO_HELP = "The next upstream offset to copy; by default the first one that the source still holds."
 
 

@@ -14,8 +14,6 @@ from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.cli.text import json_text
 from sparkmirror.config import load
 
-__all__ = ["undo"]
-
 
 def undo(
     file: Annotated[str, typer.Argument(help=FILE_HELP, metavar="FILE")],

@@ -14,28 +14,6 @@ from sparkmirror.config import load
 from sparkmirror.errors import MoveRefused
 from sparkmirror.positions import Goal, MoveRequest, StoragePlace, apply, parse_goal, preview
 
-__all__ = [
-    "All",
-    "Connector",
-    "DryRun",
-    "Flow",
-    "ForceUnseen",
-    "IsJson",
-    "OffsetsTopics",
-    "Partition",
-    "Topic",
-    "UndoFile",
-    "WithTarget",
-    "WorkerGroup",
-    "Yes",
-    "carry_out",
-    "command_text",
-    "goal_of",
-    "is_wanted",
-    "require_topic",
-    "storage_of",
-]
-
 Topic = Annotated[str | None, typer.Option(help="The topic, by its name on the source.", metavar="NAME")]
 All = Annotated[bool, typer.Option("--all", help="Every topic of the flow.")]
 Partition = Annotated[int | None, typer.Option(help="Only this partition.", metavar="NUMBER", min=0)]

@@ -18,8 +18,6 @@ from sparkmirror.clusters.security.tls import known_certificates
 from sparkmirror.config import ClusterSettings
 from sparkmirror.errors import ConfigError
 
-__all__ = ["SeenCertificate", "broker_certificates", "file_certificates"]
-
 
 @dataclass(frozen=True, slots=True)
 class SeenCertificate:

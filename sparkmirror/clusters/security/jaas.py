@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-__all__ = ["JaasEntry", "JaasRefused", "parse_jaas"]
-
 FLAGS = ("required", "requisite", "sufficient", "optional")
 # A chain of certificates inside the text is the longest use; a longer one is a mistake.
 JAAS_CHARACTERS_MAX = 1 << 18

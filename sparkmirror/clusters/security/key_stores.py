@@ -11,8 +11,6 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["Store", "StoreRefused", "certificate_days", "read_store"]
-
 
 class StoreRefused(Exception):
     """The file is no PKCS12 store, or not one that this password opens."""

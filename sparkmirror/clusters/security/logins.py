@@ -16,16 +16,6 @@ from collections.abc import Generator, Mapping
 
 from kafka.net.sasl import get_sasl_mechanism
 
-__all__ = [
-    "Exchange",
-    "LoginFailed",
-    "has_kerberos",
-    "kerberos_exchange",
-    "plain_exchange",
-    "scram_exchange",
-    "token_exchange",
-]
-
 Exchange = Generator[bytes, bytes, None]
 
 SCRAM_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}

@@ -28,8 +28,6 @@ from sparkmirror.clusters.security.tokens import TokenRefused, TokenRequest, for
 from sparkmirror.config import SECURITY_KEYS, Secret
 from sparkmirror.errors import ConfigError
 
-__all__ = ["SASL_PROTOCOLS", "Login", "principal_of", "protocol_of", "sasl_login", "tls_context", "tls_settings"]
-
 Security = Mapping[str, str]
 
 SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")

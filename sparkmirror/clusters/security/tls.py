@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from sparkmirror.clusters.security.key_stores import Store, StoreRefused, certificate_days, read_store
 from sparkmirror.errors import ConfigError
 
-__all__ = ["TlsSettings", "handshake_trouble", "is_alert", "known_certificates", "trusting_context"]
-
 TRUST, KEYS = "ssl.truststore", "ssl.keystore"
 STORE_BYTES_MAX = 16 << 20  # all public authorities of the world take less than one
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}

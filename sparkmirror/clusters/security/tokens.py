@@ -22,8 +22,6 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 from sparkmirror.clusters import clock
 
-__all__ = ["TokenRefused", "TokenRequest", "forget_token", "is_loopback", "token_for"]
-
 ANSWER_BYTES_MAX = 1 << 20  # Kafka's own limit
 REASON_CHARACTERS_MAX = 100
 SOURCES_MAX = 64  # clusters of one process that need tokens

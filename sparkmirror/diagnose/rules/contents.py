@@ -5,9 +5,8 @@ from __future__ import annotations
 from sparkmirror.diagnose.findings import LIKELY, PROVEN, WARNING, Fact, Rule, Verdicts
 from sparkmirror.diagnose.wording import command_for, copy_facts, counted, finding, subject_of
 from sparkmirror.errors import TargetHasStranger
-from sparkmirror.state.facts import Facts, Part
-
-__all__ = ["RULES"]
+from sparkmirror.state.facts import Facts
+from sparkmirror.state.parts import Part
 
 
 def _twice(facts: Facts) -> Verdicts:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkmirror.diagnose.findings import INFO, LIKELY, POSSIBLE, PROVEN, WARNING, Fact, Rule, Subject, Verdicts
+from sparkmirror.diagnose.findings import INFO, LIKELY, POSSIBLE, PROVEN, WARNING, Fact, Rule, Verdicts
 from sparkmirror.diagnose.wording import alter_topic, finding, lasting
 from sparkmirror.model import Acl
-from sparkmirror.state.facts import Facts, Part
+from sparkmirror.state.facts import Facts, Subject
+from sparkmirror.state.parts import Part
 from sparkmirror.topology import ConfigRules, acls_for_target, config_changes
-
-__all__ = ["RULES"]
 
 
 def _settings(facts: Facts) -> Verdicts:

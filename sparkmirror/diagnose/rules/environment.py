@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkmirror.diagnose.findings import ERROR, PROVEN, WARNING, Fact, Rule, Severity, Subject, Verdicts
+from sparkmirror.diagnose.findings import ERROR, PROVEN, WARNING, Fact, Rule, Severity, Verdicts
 from sparkmirror.diagnose.wording import counted, finding, lasting, moment
-from sparkmirror.state.facts import ClusterFacts, Facts, Part
-
-__all__ = ["RULES", "wanted_rights"]
+from sparkmirror.state.facts import ClusterFacts, Facts, Subject
+from sparkmirror.state.parts import Part
 
 CERTIFICATE_DAYS = 30
 SKEW_MS_MAX = 30_000  # heartbeats and ages are judged to the minute

@@ -6,14 +6,13 @@ import shlex
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from sparkmirror.diagnose.findings import ERROR, INFO, LIKELY, PROVEN, WARNING, Fact, Finding, Rule, Subject, Verdicts
+from sparkmirror.diagnose.findings import ERROR, INFO, LIKELY, PROVEN, WARNING, Fact, Finding, Rule, Verdicts
 from sparkmirror.diagnose.flow_positions import JudgedPosition
 from sparkmirror.diagnose.group_position import OWN_POSITIONS, PositionFinding
 from sparkmirror.diagnose.wording import ago, command_for, copy_facts, counted, finding, lasting, subject_of
 from sparkmirror.offsets.proof import Proof
-from sparkmirror.state.facts import Facts, Part
-
-__all__ = ["RULES"]
+from sparkmirror.state.facts import Facts, Subject
+from sparkmirror.state.parts import Part
 
 Positions = Sequence[JudgedPosition]
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkmirror.diagnose.findings import ERROR, INFO, PROVEN, WARNING, Fact, Rule, Severity, Subject, Verdicts
+from sparkmirror.diagnose.findings import ERROR, INFO, PROVEN, WARNING, Fact, Rule, Severity, Verdicts
 from sparkmirror.diagnose.wording import alter_topic, command_for, finding
-from sparkmirror.state.facts import Facts, InternalTopic, Part
-
-__all__ = ["RULES"]
+from sparkmirror.state.facts import Facts, InternalTopic, Subject
+from sparkmirror.state.parts import Part
 
 
 def _form(facts: Facts) -> Verdicts:

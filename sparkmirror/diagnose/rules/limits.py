@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from sparkmirror.diagnose.findings import INFO, LIKELY, POSSIBLE, WARNING, Fact, Finding, Rule, Subject, Verdicts
+from sparkmirror.diagnose.findings import INFO, LIKELY, POSSIBLE, WARNING, Fact, Finding, Rule, Verdicts
 from sparkmirror.diagnose.wording import alter_topic, copy_facts, finding, lasting, moment, size_of, subject_of
-from sparkmirror.state.facts import Copy, Facts, Part
+from sparkmirror.state.facts import Copy, Facts, Subject
+from sparkmirror.state.parts import Part
 from sparkmirror.topology import TopicDecision
-
-__all__ = ["RULES", "refused_timestamps"]
 
 # Kafka's defaults differ by this much on purpose: max.message.bytes counts the head of a batch, max.request.size does not.
 BATCH_HEAD_BYTES = 12

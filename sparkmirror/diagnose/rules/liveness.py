@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sparkmirror.config import CONNECTOR_KEYS
-from sparkmirror.diagnose.findings import ERROR, INFO, LIKELY, PROVEN, WARNING, Fact, Rule, Subject, Verdicts
+from sparkmirror.diagnose.findings import ERROR, INFO, LIKELY, PROVEN, WARNING, Fact, Rule, Verdicts
 from sparkmirror.diagnose.wording import ago, finding
-from sparkmirror.state.facts import COMPARED_KEYS, Facts, Part
+from sparkmirror.state.facts import COMPARED_KEYS, Facts, Subject
+from sparkmirror.state.parts import Part
 from sparkmirror.topology import policy_for, select_topics
-
-__all__ = ["RULES"]
 
 STALE_S_MIN = 60.0
 STALE_INTERVALS = 10

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sparkmirror.diagnose.findings import INFO, LIKELY, PROVEN, WARNING, Fact, Rule, Subject, Verdicts
+from sparkmirror.diagnose.findings import INFO, LIKELY, PROVEN, WARNING, Fact, Rule, Verdicts
 from sparkmirror.diagnose.wording import copy_facts, counted, finding, lasting, subject_of
 from sparkmirror.model import TopicPartition
-from sparkmirror.state.facts import Copy, Facts, Part, Sample, failed_tasks
-
-__all__ = ["RULES", "Pace", "paces"]
+from sparkmirror.state.facts import Copy, Facts, Subject, failed_tasks
+from sparkmirror.state.parts import Part
+from sparkmirror.state.samples import Sample
 
 STALLED_S = 60.0  # what waits for longer than this, and does not move, is not about to be copied
 STORED_INTERVALS = 3  # MirrorMaker 2 stores positions now and then; what it copied since then looks as if it waited

@@ -20,9 +20,8 @@ from sparkmirror.diagnose.findings import (
 )
 from sparkmirror.diagnose.wording import ago, command_for, copy_facts, counted, finding, moment, subject_of
 from sparkmirror.errors import SourceOffsetLost, SourceTopicRecreated, SourceTruncated, TargetTopicRecreated
-from sparkmirror.state.facts import Copy, Facts, Part
-
-__all__ = ["RULES"]
+from sparkmirror.state.facts import Copy, Facts
+from sparkmirror.state.parts import Part
 
 MIXED = "old and new records are mixed on the target"
 TOUCHING_MAX = 1  # offsets between position and log start that the marker of a transaction alone explains

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from sparkmirror.diagnose.findings import Finding, OpenQuestion, Rule, Subject
+from sparkmirror.diagnose.findings import Finding, Rule
 from sparkmirror.diagnose.flow_positions import JudgedPosition, judged_positions
 from sparkmirror.diagnose.rules import (
     contents,
@@ -21,9 +21,7 @@ from sparkmirror.diagnose.rules import (
     tasks,
     translation,
 )
-from sparkmirror.state.facts import Facts
-
-__all__ = ["RULES", "judge", "rule_ids"]
+from sparkmirror.state.facts import Facts, OpenQuestion, Subject
 
 _FAMILIES = (
     selection, tasks, positions, pace, translation, groups, contents, limits, drift, internal, liveness, environment,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shlex
 
-from sparkmirror.diagnose.findings import ERROR, INFO, LIKELY, POSSIBLE, PROVEN, WARNING, Fact, Rule, Subject, Verdicts
+from sparkmirror.diagnose.findings import ERROR, INFO, LIKELY, POSSIBLE, PROVEN, WARNING, Fact, Rule, Verdicts
 from sparkmirror.diagnose.wording import counted, finding, lasting
-from sparkmirror.state.facts import Facts, Part
+from sparkmirror.state.facts import Facts, Subject
+from sparkmirror.state.parts import Part
 from sparkmirror.topology import TopicDecision
-
-__all__ = ["RULES", "selection_rule"]
 
 SLACK_S = 30.0  # what a look for new topics and a creation take
 MIRROR_OWN = ("internal topic", "internal topic of the brokers")

@@ -8,19 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkmirror.diagnose.findings import (
-    ERROR,
-    INFO,
-    LIKELY,
-    PROVEN,
-    WARNING,
-    Fact,
-    Finding,
-    Rule,
-    Severity,
-    Subject,
-    Verdicts,
-)
+from sparkmirror.diagnose.findings import ERROR, INFO, LIKELY, PROVEN, WARNING, Fact, Finding, Rule, Severity, Verdicts
 from sparkmirror.diagnose.rules.limits import refused_timestamps
 from sparkmirror.diagnose.wording import ago, alter_topic, command_for, copy_facts, counted, finding, size_of, subject_of
 from sparkmirror.errors import RecordTooLarge, TargetRefusedTimestamp
@@ -30,14 +18,13 @@ from sparkmirror.state.facts import (
     Copy,
     Facts,
     LargeRecord,
-    Part,
     Stop,
+    Subject,
     TaskState,
     failed_tasks,
     refused_by,
 )
-
-__all__ = ["RULES"]
+from sparkmirror.state.parts import Part
 
 RUNNING = ("RUNNING", "RESTARTING")
 # What stops a partition of sparkmirror until somebody decides; these have a check of their own in positions.py.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from sparkmirror.diagnose.findings import INFO, LIKELY, PROVEN, WARNING, Fact, Finding, Rule, Verdicts
 from sparkmirror.diagnose.wording import ago, copy_facts, counted, finding, lasting, subject_of
-from sparkmirror.state.facts import Copy, Facts, Part
-
-__all__ = ["RULES"]
+from sparkmirror.state.facts import Copy, Facts
+from sparkmirror.state.parts import Part
 
 
 def _coarse(facts: Facts) -> Verdicts:

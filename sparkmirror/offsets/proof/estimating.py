@@ -12,8 +12,6 @@ from typing import Literal
 from sparkmirror.offsets import Basis, Translation
 from sparkmirror.offsets.proof.values import Proof, Result
 
-__all__ = ["by_ledger", "by_position"]
-
 
 def by_ledger(upstream: int, downstream: int, expected: Translation) -> Proof | None:
     """By the exact map; None where the ledger itself only knows it roughly."""

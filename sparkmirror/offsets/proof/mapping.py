@@ -8,8 +8,6 @@ from sparkmirror.ledger import Run
 from sparkmirror.offsets import OffsetMap, SyncHistory
 from sparkmirror.offsets.proof.values import OffsetBounds
 
-__all__ = ["UpstreamMap"]
-
 
 class UpstreamMap:
     """Downstream to upstream, of one partition; what the ledger does not cover is guessed by the syncs around it."""

@@ -16,8 +16,6 @@ from typing import TypeVar
 
 from sparkmirror.offsets.proof.values import OffsetBounds, Pair, Proof, RecordAsk, RecordRange, Result, Seen, Side
 
-__all__ = ["Asking", "prove", "same_record"]
-
 T = TypeVar("T")
 Asking = Generator[RecordAsk, RecordRange, T]
 

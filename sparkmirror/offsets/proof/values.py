@@ -8,8 +8,6 @@ from typing import Literal, NamedTuple
 
 from sparkmirror.model import TopicPartition
 
-__all__ = ["Budget", "OffsetBounds", "Pair", "Proof", "RecordAsk", "RecordRange", "Result", "Seen", "WalkLimits"]
-
 Result = Literal["exact", "behind", "ahead", "beyond end", "unproven", "moving"]
 Side = Literal["source", "target"]
 RECORD_BYTES_MEAN = 2_000  # 10 000 records are 20 MB

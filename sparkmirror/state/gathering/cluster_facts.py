@@ -20,8 +20,6 @@ from sparkmirror.model import ConfigEntry, Side
 from sparkmirror.state import FlowState, Note, Part, has_topic, now_ms
 from sparkmirror.state.facts import Certificate, ClusterFacts
 
-__all__ = ["Wanted", "gather_cluster"]
-
 RETENTION = "offsets.retention.minutes"
 TOPICS_PER_REQUEST_MAX = 500
 

@@ -16,8 +16,6 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.state.facts import COMPARED_KEYS, Connector, TaskState
 from sparkmirror.wire import Record
 
-__all__ = ["Connectors"]
-
 _STATUS = re.compile(r"status-(?:connector-(?P<own>.+)|task-(?P<name>.+)-(?P<number>\d+))\Z", re.DOTALL)
 _SETTING = re.compile(r"(?:connector-(?P<own>.+)|task-(?P<name>.+)-(?P<number>\d+)|commit-(?P<counted>.+))\Z", re.DOTALL)
 ASSIGNED = "task.assigned.partitions"

@@ -11,8 +11,6 @@ from sparkmirror.state import FlowState, copy_position, has_topic
 from sparkmirror.state.facts import Copy, Stop
 from sparkmirror.topology import TopicDecision
 
-__all__ = ["copies_of"]
-
 MENDED_BY_ITSELF = ("FENCED", "IN_DOUBT", "TARGET_TRUNCATED")  # losses that the driver recovers from within moments
 
 

@@ -11,7 +11,7 @@ from sparkmirror.config import FlowSettings, Settings
 from sparkmirror.config.properties import parse_properties
 from sparkmirror.model import FlowName
 from sparkmirror.state import FlowState, Note, now_ms
-from sparkmirror.state.facts import DEFAULT_OF, Connector, Facts, Malformed, OpenQuestion, Part, Runner, Subject
+from sparkmirror.state.facts import DEFAULT_OF, Connector, Facts, Malformed, OpenQuestion, Runner, Subject
 from sparkmirror.state.gathering.cluster_facts import Wanted, gather_cluster
 from sparkmirror.state.gathering.connect import Connectors
 from sparkmirror.state.gathering.copies import copies_of
@@ -20,10 +20,9 @@ from sparkmirror.state.gathering.internal import gather_heartbeats, internal_nam
 from sparkmirror.state.gathering.proofs import prove_groups
 from sparkmirror.state.gathering.reads import ReadLimits, read_records_of
 from sparkmirror.state.gathering.runner import runner_of
+from sparkmirror.state.parts import Part
 from sparkmirror.state.samples import Sample
 from sparkmirror.topology import TopicDecision, offset_syncs_topic, select_topics
-
-__all__ = ["GatherOptions", "gather"]
 
 BROKERS_OWN = "internal topic of the brokers"
 TOLD_KEYS = {

@@ -11,8 +11,6 @@ from sparkmirror.state import FlowState, LedgerTable
 from sparkmirror.state.facts import Copy, GroupFacts
 from sparkmirror.topology import group_filter, lag_group
 
-__all__ = ["Commits", "gather_commits", "groups_of"]
-
 PROTOCOLS = ("", "consumer")
 SHARE = "share"
 TARGET_ONLY_MAX = 1_000  # groups of the target alone whose commits are looked at

@@ -18,8 +18,6 @@ from sparkmirror.state.facts import ClusterFacts, HeartbeatTimes, InternalTopic,
 from sparkmirror.topology import ReplicationPolicy, TopicDecision, ledger_topic, offset_syncs_topic
 from sparkmirror.wire import connect_partition
 
-__all__ = ["gather_heartbeats", "internal_names", "internal_topics_of", "odd_keys_of"]
-
 ODD_MAX = 200  # keys of one kind; the rest would say the same
 
 

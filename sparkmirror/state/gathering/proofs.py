@@ -12,8 +12,6 @@ from sparkmirror.state.facts import Facts, GroupFacts, GroupProof
 from sparkmirror.state.flow_logs import FlowLogs
 from sparkmirror.state.proof_runner import run_all
 
-__all__ = ["prove_groups"]
-
 PROOFS_MAX = 5_000
 WALK_RECORDS = 10_000
 

@@ -17,8 +17,6 @@ from sparkmirror.state.flow_logs import FlowLogs
 from sparkmirror.state.proof_runner import run_all
 from sparkmirror.wire import Record, read_records
 
-__all__ = ["ReadLimits", "read_records_of"]
-
 WALK = 500  # records of one step
 TAIL_RECORDS_MAX = 5_000
 RECORD_HEAD_BYTES = 70  # of a batch that carries one record

@@ -9,8 +9,6 @@ from sparkmirror.state import LedgerTable, now_ms, owner_status
 from sparkmirror.state.facts import ALIVE_STATES, Runner
 from sparkmirror.topology import ledger_topic
 
-__all__ = ["runner_of"]
-
 # An owner beats each 5 s and its slots each second; who is silent for so long is not alive (protocol: 15 s).
 FRESH_MS = 12_000
 CONNECT = "connect"

@@ -29,7 +29,8 @@ from sparkmirror.diagnose.findings import Finding, OpenQuestion, Severity
 from sparkmirror.diagnose.rules import RULES, judge, rule_ids
 from sparkmirror.ledger import Attempt, Gap
 from sparkmirror.model import TopicPartition
-from sparkmirror.state.facts import ComparedPair, LargeRecord, Part, Reads, Runner, Stop, SyncPair, Unknown
+from sparkmirror.state.facts import ComparedPair, LargeRecord, Reads, Runner, Stop, SyncPair, Unknown
+from sparkmirror.state.parts import Part
 
 TOO_LARGE = (
     "org.apache.kafka.connect.errors.ConnectException: Unrecoverable exception from producer send callback\n\tat x\n"

@@ -23,7 +23,8 @@ from unit.diagnose.doctor_builders import (
 from sparkmirror.clusters import ListedGroup
 from sparkmirror.diagnose.why import Answer, why
 from sparkmirror.model import TopicPartition
-from sparkmirror.state.facts import Facts, Part, Reads, Runner, Unknown
+from sparkmirror.state.facts import Facts, Reads, Runner, Unknown
+from sparkmirror.state.parts import Part
 
 
 def ask(facts: Facts, word: str) -> Answer:

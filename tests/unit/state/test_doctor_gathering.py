@@ -16,12 +16,13 @@ from sparkmirror.model import OffsetSync, TopicPartition
 from sparkmirror.positions.listing import _Gathering
 from sparkmirror.positions.requests import StoragePlace
 from sparkmirror.state import CheckpointTable, FlowState, LedgerTable, Note, PositionTable, SyncTable, Unknown
-from sparkmirror.state.facts import Part, SyncPair
+from sparkmirror.state.facts import SyncPair
 from sparkmirror.state.flow_logs import FlowLogs
 from sparkmirror.state.gathering.connect import Connectors
 from sparkmirror.state.gathering.flow import _opens
 from sparkmirror.state.gathering.internal import odd_keys_of
 from sparkmirror.state.gathering.proofs import _pairs
+from sparkmirror.state.parts import Part
 from sparkmirror.state.reading import NOTES_MAX
 from sparkmirror.state.samples import BaselineUnreadable, load_samples, save_samples
 from sparkmirror.wire import Record, connect_partition, encode_connect_offset, encode_offset_sync, source_key
