@@ -174,11 +174,12 @@ def _write_settings(settings: Mapping[str, str], folder: Path) -> str:
     return str(file)
 
 
-def _sparkmirror(settings: Callable[[Copy], Mapping[str, str]]) -> Callable[[Copy, Path], list[str]]:
+def _sparkmirror(
+    settings: Callable[[Copy], Mapping[str, str]], program: Path = Path(sys.executable).with_name("sparkmirror")
+) -> Callable[[Copy, Path], list[str]]:
     def command(copy: Copy, folder: Path) -> list[str]:
-        program = Path(sys.executable).with_name("sparkmirror")
         if not program.is_file():
-            raise EnvironmentUnfit("sparkmirror is not installed beside this python", hint="make install")
+            raise EnvironmentUnfit(f"{program}: expected the sparkmirror command, found nothing", hint="make install")
         words = [str(program), "run", _write_settings(settings(copy), folder)]
         return [*words, "--once"] if copy.once else words
 
@@ -262,6 +263,11 @@ MM2_MASKED = Contender(
 )
 BARE = Contender("bare", "bare sockets", _bare, lambda copy: {"processes": str(_bare_plan(copy).processes)})
 
-_ALL = (MM2_DEFAULT, MM2_TUNED, MM2_MASKED, SPARKMIRROR, RECORDS, MASKED, BARE)
+# Another version of sparkmirror, such as the one before a change: the path of its command.
+_FORMER = os.environ.get("SPARKMIRROR_FORMER")
+_former = _sparkmirror(_flow_settings, Path(_FORMER or ""))
+FORMER = Contender("former", "sparkmirror, former version", _former, _flow_settings)
+
+_ALL = (MM2_DEFAULT, MM2_TUNED, MM2_MASKED, *([FORMER] if _FORMER else []), SPARKMIRROR, RECORDS, MASKED, BARE)
 CONTENDERS = {contender.key: contender for contender in _ALL}
 LATENCY_CONTENDERS = {contender.key: contender for contender in (MM2_DEFAULT, MM2_QUICK, SPARKMIRROR, RECORDS)}
