@@ -35,6 +35,7 @@ MM2_JVM = (
 JSON_MASK = Path(__file__).with_name("java") / "JsonMask.java"
 JAVAC_S = 120.0
 MASKED_FIELD = "session"
+INSTALLED = Path(sys.executable).with_name("sparkmirror")
 MM2_TUNED_JVM = ("-Xms2048m", "-server", "-XX:+UseParallelGC")
 
 
@@ -175,7 +176,7 @@ def _write_settings(settings: Mapping[str, str], folder: Path) -> str:
 
 
 def _sparkmirror(
-    settings: Callable[[Copy], Mapping[str, str]], program: Path = Path(sys.executable).with_name("sparkmirror")
+    settings: Callable[[Copy], Mapping[str, str]], program: Path = INSTALLED
 ) -> Callable[[Copy, Path], list[str]]:
     def command(copy: Copy, folder: Path) -> list[str]:
         if not program.is_file():

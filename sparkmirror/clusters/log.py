@@ -156,9 +156,10 @@ def read_range(
     *,
     read_committed: bool,
     is_whole: bool = True,
+    includes_markers: bool = False,
     deadline: float = math.inf,
 ) -> Iterator[BatchView]:
-    """Batches of records with offsets from `start` up to `end`; no markers, and nothing aborted if `read_committed`.
+    """Batches with offsets from `start` up to `end`: no markers unless asked for, nothing aborted if `read_committed`.
 
     The first and the last may hold records outside the range. A log that no longer holds the whole range raises
     SourceOffsetLost or SourceTruncated; with `is_whole` false, what is left of it is read. Ends early at `deadline`.
@@ -172,7 +173,7 @@ def read_range(
             if batch.base_offset >= end:
                 return
             at = batch.last_offset + 1
-            if not batch.is_control and not is_dropped:
+            if not is_dropped and (includes_markers or not batch.is_control):
                 yield batch
         if read.batches:
             heard_at = clock.now()

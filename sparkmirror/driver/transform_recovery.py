@@ -15,7 +15,7 @@ from sparkmirror.clusters import (
     is_retriable,
     partition_ends,
     raise_producer_epoch,
-    read_raw,
+    read_range,
 )
 from sparkmirror.driver.flow_context import FlowContext
 from sparkmirror.driver.recorder import Recorder
@@ -252,38 +252,21 @@ def _read(
     end = _settled_end(context, target)
     if failpoints.ARMED:
         failpoints.point("lane.log_settled")
-    at, deadline = start, time.monotonic() + SETTLE_S
     found, is_fenced = [], False
-    while at < end:
-        batches = read_raw(context.target, target, at).batches
+    for batch in read_range(
+        context.target, target, start, end, read_committed=False, is_whole=False, includes_markers=True
+    ):
         context.beat()
-        for batch in batches:
-            at = batch.last_offset + 1
-            if batch.producer_id != intent.producer_id:
-                continue
-            if batch.is_control:
-                is_fenced = is_fenced or batch.producer_epoch >= raised[1]
-            elif batch.producer_epoch == intent.producer_epoch:
-                found.append(LandedBatch(batch.base_offset, batch.base_sequence, batch.last_offset_delta + 1))
-        if batches:
-            deadline = time.monotonic() + SETTLE_S
-        else:
-            at = max(at, _require_uncut(context, intent, target, end, deadline))
-            time.sleep(SETTLE_PAUSE_S)
-    return found, is_fenced
-
-
-def _require_uncut(context: FlowContext, intent: Intent, target: TopicPartition, end: int, deadline: float) -> int:
-    """Nothing came although the log was settled at `end`: its start, which may be later by now, unless it lost its end."""
-    _, log_end, _, log_start = partition_ends(context.target, target)
+        if batch.producer_id != intent.producer_id:
+            continue
+        if batch.is_control:
+            is_fenced = is_fenced or batch.producer_epoch >= raised[1]
+        elif batch.producer_epoch == intent.producer_epoch:
+            found.append(LandedBatch(batch.base_offset, batch.base_sequence, batch.last_offset_delta + 1))
+    _, log_end, _, _ = partition_ends(context.target, target)
     if log_end < end:
         raise TargetTopicRecreated(
             f"{intent.partition}: {target} ended at {end} and now ends at {log_end}: "
             "the topic was deleted and created again, or lost its end"
         )
-    if time.monotonic() > deadline:
-        raise BrokerRefused(
-            f"cluster {context.target.alias}: fetch of {target} brings nothing before {end}",
-            error_code=OFFSET_NOT_AVAILABLE,
-        )
-    return log_start
+    return found, is_fenced
