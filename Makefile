@@ -8,7 +8,7 @@ PYTEST_ARGS ?=
 # How tests are spread over processes. loadfile needs the order of the slow files in tests/conftest.py, worksteal does not.
 DIST ?= loadfile
 # What needs neither brokers nor Spark.
-QUICK_TESTS = -m "not nightly and not brokers" tests/unit tests/golden tests/hostile tests/contract $(wildcard tests/test_*.py)
+QUICK_TESTS = -m "not nightly and not brokers" tests/unit tests/golden tests/hostile tests/contract tests/papers $(wildcard tests/test_*.py)
 
 # Packages are compiled when they are first used, and this keeps what was compiled also where the environment forbids it: a
 # hundred processes of `make test` would compile PySpark and the program anew, for 1.4 s of CPU each.
