@@ -146,6 +146,8 @@ def gather(flow: FlowSettings) -> PlanFacts:
         found.source, found.target = state.topics("source"), state.topics("target")
         if found.target is not None:
             _read_target(found, state)
+        else:
+            found.owner = UNKNOWN
         syncs = state.syncs()
         found.syncs = {partition: sync for partition in syncs.newest if (sync := syncs.sync_of(partition)) is not None}
         if found.source is not None:
