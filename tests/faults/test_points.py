@@ -35,7 +35,7 @@ DRIVER_POINTS = ("attempt.opened", "record.midway", "record.done")
 def test_every_point_is_in_the_code() -> None:
     package = Path(__file__).parents[2] / "sparkmirror"
     text = "".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py") if path.name != "failpoints.py")
-    assert [name for name in POINTS if f'faults.point("{name}")' not in text] == []
+    assert [name for name in POINTS if f'failpoints.point("{name}")' not in text] == []
 
 
 @pytest.mark.parametrize("text", ["nowhere=kill@1:/f", "record.done", "record.done=kill", "record.done=stop@1:/f"])
