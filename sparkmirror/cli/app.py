@@ -1,4 +1,4 @@
-"""The `sparkmirror` command, and the commands of MirrorMaker 2's documents."""
+"""The `sparkmirror` command, and the commands that MirrorMaker 2's documentation names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sparkmirror.cli.usage import ClustersCommand, MirrorMakerCommand, UsageComm
 from sparkmirror.cli.why import why_command
 from sparkmirror.errors import InternalError, SparkmirrorError
 
-BUG_HINT = "this is a bug of ours; SPARKMIRROR_TRACEBACK=1 shows where"
+BUG_HINT = "this is a bug in sparkmirror; set SPARKMIRROR_TRACEBACK=1 to see the traceback"
 
 
 def _app(name: str, help_text: str | None = None) -> typer.Typer:
@@ -49,7 +49,7 @@ app.command("try")(try_command)
 app.add_typer(offsets, name="offsets")
 
 
-# The commands that MirrorMaker 2's documents name.
+# The commands that MirrorMaker 2's documentation names.
 inspector_app = _app("kafka-mirrormaker-offset-sync-inspector")
 inspector_app.command(cls=InspectorCommand, context_settings=HELP_NAMES)(inspect)
 mirror_maker_app = _app("connect-mirror-maker")
@@ -72,10 +72,10 @@ def connect_mirror_maker() -> None:
 
 
 def _call(command: Callable[[list[str]], None]) -> None:
-    """One clear line and an exit status for every error we know."""
+    """Runs the command; a known error prints its message and sets the exit status."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a name must not end the program in an old locale
+            stream.reconfigure(errors="backslashreplace")  # a topic name must not crash the program in an old locale
     try:
         command(sys.argv[1:])
     except SparkmirrorError as error:
@@ -94,7 +94,7 @@ def _call(command: Callable[[list[str]], None]) -> None:
 
 
 def error_lines(error: SparkmirrorError) -> list[str]:
-    """What the user reads: the error, what it lists below it, and the hint. Only our own first line is not indented."""
+    """The lines that the user sees: the error, its details and the hint. Only the first line is not indented."""
     first, *rest = error.message.split("\n")
     hint = [error.hint] if error.hint else []
     return [f"sparkmirror: {printable(first)}", *(f"  {printable(line.strip())}" for line in (*rest, *hint))]

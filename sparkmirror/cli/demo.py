@@ -28,7 +28,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.status import FlowStatus
 
 # Most of the demo is starting JVMs (brokers, producers, Spark, eight console consumers: 76 s of CPU for 2,000 records);
-# 400,000 records cost 43 s of CPU more, nearly all of it for reading them again on both sides.
+# 400,000 records take 43 s more CPU, nearly all of it to read both sides for the comparison.
 RECORDS = 200_000
 RECORD_BYTES = 300
 SLOTS = 2
@@ -52,12 +52,12 @@ emit.heartbeats.enabled = false
 
 
 def demo(
-    records: Annotated[int, typer.Option(min=100, max=100_000_000, help="Records in all.")] = RECORDS,
-    size: Annotated[int, typer.Option(min=1, max=900_000, help="Bytes of a plain record.")] = RECORD_BYTES,
+    records: Annotated[int, typer.Option(min=100, max=100_000_000, help="Total number of records.")] = RECORDS,
+    size: Annotated[int, typer.Option(min=1, max=900_000, help="Size of a plain record in bytes.")] = RECORD_BYTES,
 ) -> None:
     """Mirror between two clusters on this machine, compare every record, and clean up.
 
-    Ends with `identical: yes` and status 0, or with the first difference, `identical: no` and status 1.
+    Prints `identical: yes` and exits with 0, or prints the first difference and `identical: no` and exits with 1.
     """
     with Signals() as signals:
         try:
@@ -119,7 +119,7 @@ def _write_file(source: LocalCluster, target: LocalCluster, folder: Path) -> Pat
 
 @dataclass(slots=True)
 class _Story:
-    """What happened while it ran."""
+    """The result of the run."""
 
     status: int = 0
     lag: int = 0
@@ -129,7 +129,7 @@ class _Story:
 
 
 class _Watch:
-    """Says when the demo has seen enough: the first load is copied, and so are some records written meanwhile."""
+    """Decides when the demo is done: the first load is copied, and so are some records written during the run."""
 
     def __init__(self, bootstrap: str, first_load: int, size: int) -> None:
         self._bootstrap, self._first_load = bootstrap, first_load
@@ -147,7 +147,7 @@ class _Watch:
                 return False
             self._trickle.start()
         if not self.story.copied and flow.records >= self._first_load:
-            # That a partition is copied is heard with its first receipt, when all of it may be there already.
+            # The first receipt reports that a partition is being copied; by then the whole partition may be copied already.
             self.story.seconds = time.monotonic() - min(p.taken_at for p in flow.partitions.values() if p.taken_at)
             self.story.copied, self.story.copied_bytes = flow.records, flow.record_bytes
         if self._trickle.is_alive():
@@ -177,7 +177,7 @@ def _mirror(source: LocalCluster, file: Path, first_load: int, size: int, signal
 
 
 def _compare(source: LocalCluster, target: LocalCluster, story: _Story) -> str:
-    """The first difference, or nothing."""
+    """The first difference, or an empty string."""
     _say("reading A and B with Kafka's own console consumer, comparing key, value, headers, timestamp, order")
     first_difference = ""
     total, total_bytes = 0, 0

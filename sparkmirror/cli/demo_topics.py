@@ -20,7 +20,7 @@ TRICKLE_S = 3
 
 @dataclass(frozen=True, slots=True)
 class DemoTopic:
-    """One topic and its part of all records."""
+    """One topic and its share of the records."""
 
     name: str
     kind: str

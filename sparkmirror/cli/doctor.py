@@ -1,4 +1,4 @@
-"""sparkmirror doctor FILE: what is wrong with the flows of a file, and what mends it."""
+"""sparkmirror doctor FILE: what is wrong with the flows of a file, and how to fix it."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from sparkmirror.diagnose import RULES, explain, rule_ids
 from sparkmirror.examination.examine import Examination, examine, wanted_ids
 from sparkmirror.state.gathering import GatherOptions
 
-ONLY_HELP = "Only these ids: D6, C01 …; repeat it, or separate them by commas."
-SKIP_HELP = "All but these ids."
-EXPLAIN_HELP = "The rule of an id; with FILE also its findings and everything they rest on."
-BASELINE_HELP = "Keep this look in a file, and compare with the earlier ones in it."
-WAIT_HELP = "Seconds between two looks at a flow that moves; 0 for one look."
-READS_HELP = "Read no records of topics."
+ONLY_HELP = "Run only these checks (ids such as D6, C01); repeat the option or separate ids with commas."
+SKIP_HELP = "Skip the checks with these ids."
+EXPLAIN_HELP = "Explain the check with this id; with FILE also show its findings and all their evidence."
+BASELINE_HELP = "Append this sample to a file, and compare it with the earlier samples in that file."
+WAIT_HELP = "Seconds between two samples of a running flow; 0 takes one sample."
+READS_HELP = "Do not read records from topics."
 REDELIVERY = "--no-record-reads"
 
 
 def doctor(
     file: Annotated[str | None, typer.Argument(help=FILE_HELP, metavar="FILE")] = None,
-    flow: Annotated[list[str] | None, typer.Option(help="Only this flow; may be repeated.", metavar="A->B")] = None,
+    flow: Annotated[list[str] | None, typer.Option(help="Only this flow; repeatable.", metavar="A->B")] = None,
     only: Annotated[list[str] | None, typer.Option(help=ONLY_HELP, metavar="IDS")] = None,
     skip: Annotated[list[str] | None, typer.Option(help=SKIP_HELP, metavar="IDS")] = None,
     explain_id: Annotated[str | None, typer.Option("--explain", help=EXPLAIN_HELP, metavar="ID")] = None,
     baseline: Annotated[str | None, typer.Option(help=BASELINE_HELP, metavar="PATH")] = None,
     wait: Annotated[float, typer.Option(help=WAIT_HELP, metavar="SECONDS", min=0.0, max=3600.0)] = 3.0,
     no_record_reads: Annotated[bool, typer.Option(REDELIVERY, help=READS_HELP)] = False,
-    is_json: Annotated[bool, typer.Option("--json", help="JSON with a schema number.")] = False,
+    is_json: Annotated[bool, typer.Option("--json", help="Print JSON with a schema number.")] = False,
 ) -> None:
-    """Say what is wrong with the flows of FILE, worst first, with the command that mends it. Changes nothing.
+    """Report what is wrong with the flows of FILE, worst first, with the command that fixes it. Read-only.
 
-    Works while flows run, on those of sparkmirror and of MirrorMaker 2; needs no Spark. docs/doctor.md lists every id.
+    Works on running flows of sparkmirror and of MirrorMaker 2, and does not start Spark. docs/doctor.md lists every id.
 
-    Status: 0 nothing wrong; 1 usage or configuration; 2 a question could not be answered; 3 warnings; 4 errors.
+    Exit status: 0 nothing wrong; 1 usage or configuration error; 2 a check could not run; 3 warnings; 4 errors.
     """
     chosen = _ids(only, "--only"), _ids(skip, "--skip")
     explained = _ids([explain_id], "--explain") if explain_id is not None else []
@@ -53,7 +53,7 @@ def doctor(
             return
         print()
     if file is None:
-        raise typer.BadParameter("give the properties file of the flows", param_hint="FILE")
+        raise typer.BadParameter("expected the properties file of the flows, found none", param_hint="FILE")
     wanted = Examination(
         flows=flow,
         ids=wanted_ids([*chosen[0], *explained], chosen[1]),

@@ -1,4 +1,4 @@
-"""Findings for people and for programs: causes worst first, each with its rows, what to do and the command."""
+"""Findings as text and as JSON: causes worst first, each with its rows, what to do and the command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparkmirror.cli.styled_lines import INDENT, LABELS, STYLES, Line
 from sparkmirror.cli.text import amount, printable
 from sparkmirror.diagnose import RULES, Fact, Finding, FlowReport, OpenQuestion, Report, Severity
 
-SCHEMA = 1  # of the JSON; raised when a field changes its meaning or goes away, not when one comes
+SCHEMA = 1  # of the JSON; raised when a field is removed or changes its meaning, not when a field is added
 ROWS_MAX = 4  # of one cause; all are in the JSON
 _STATES = {
     "running": "running", "released": "stopped in order", "dead": "dead", "silent": "no sign of life", "never": "never run",
@@ -20,11 +20,11 @@ _STATES = {
 _PROGRAMS = {"sparkmirror": "sparkmirror", "mm2": "MirrorMaker 2", "": ""}
 
 
-# --- for people ------------------------------------------------------------------------------------------------
+# --- text ------------------------------------------------------------------------------------------------------
 
 
 def report_lines(report: Report, *, facts_of: str = "") -> Iterator[Line]:
-    """The whole report; findings of the id `facts_of` with everything they rest on."""
+    """The whole report; findings of the id `facts_of` with all their evidence."""
     for warning in report.warnings:
         yield [("warning: ", "yellow"), (printable(warning), "")]
     for flow in report.flows:
@@ -61,7 +61,7 @@ def _flow_lines(report: FlowReport) -> Iterator[Line]:
 
 
 def _causes(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """Findings with the same cause together; the order of the first of each."""
+    """Findings grouped by cause, in the order of each group's first finding."""
     found: dict[tuple[object, ...], list[Finding]] = {}
     for finding in findings:
         key = (finding.flow, finding.id, finding.severity, finding.certainty, finding.cause)
@@ -97,7 +97,7 @@ def _cause_lines(cause: Sequence[Finding], *, is_whole: bool, names_flow: bool) 
 
 
 def fact_lines(facts: Sequence[Fact]) -> Iterator[Line]:
-    """What a finding rests on, with the time."""
+    """The evidence of a finding, with the time it was read."""
     for fact in facts:
         when = "" if fact.time_ms is None else f"  {clock(fact.time_ms)}"
         value = f": {fact.value}" if fact.value else ""
@@ -115,7 +115,7 @@ def clock(time_ms: int) -> str:
 
 
 def _open_lines(opens: Sequence[OpenQuestion]) -> Iterator[Line]:
-    """Questions that stayed open, one line for each reason."""
+    """Checks that could not run, one line for each reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for question in opens:
         reasons.setdefault((question.reason.partition(": ")[2] or question.reason, question.needs), []).append(question.id)
@@ -124,7 +124,7 @@ def _open_lines(opens: Sequence[OpenQuestion]) -> Iterator[Line]:
         yield [("not answered", "bold yellow")]
     for (reason, needs), ids in reasons.items():
         named = ", ".join(dict.fromkeys(name for name in ids if name != "V1"))
-        is_named = reason.endswith(f"needs {needs}")  # a broker's refusal names the right itself
+        is_named = reason.endswith(f"needs {needs}")  # a broker's refusal already names the permission
         yield [(f"{INDENT}{printable(reason)}" + (f"; needs {printable(needs)}" if needs and not is_named else "")
                 + (f"  ({named})" if named else ""), "")]  # fmt: skip
 
@@ -140,7 +140,7 @@ def _sum_line(report: Report) -> Line:
     return [(words + rest, style), (f"  read {clock(report.began_ms)}, in {seconds:.1f} s", "dim")]
 
 
-# --- for programs ----------------------------------------------------------------------------------------------
+# --- JSON ------------------------------------------------------------------------------------------------------
 
 
 def report_value(report: Report) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def finding_value(finding: Finding) -> dict[str, Any]:
 
 
 def open_value(question: OpenQuestion) -> dict[str, Any]:
-    """An open question as JSON values."""
+    """A check that could not run, as JSON values."""
     return {
         "id": question.id,
         "flow": question.flow,

@@ -1,4 +1,4 @@
-"""A run shown live on a terminal."""
+"""The live terminal view of a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sparkmirror.status import FlowStatus, Trouble, counted_states, flow_state, 
 
 REFRESH_S = 0.25
 TROUBLES_MAX = 8  # what fits above a prompt; the rest is counted
-CATCHING_UP_RECORDS = 1_000  # below this the lag is only what arrived since the last receipt
+CATCHING_UP_RECORDS = 1_000  # a smaller lag is only what arrived since the last receipt
 
 _STYLES = {
     "running": "bold green",
@@ -34,7 +34,7 @@ _STYLES = {
 
 
 def flow_picture(flow: FlowStatus, rate: Rate) -> RenderableType:
-    """Everything about one flow, for a terminal of any width."""
+    """One flow, for a terminal of any width."""
     parts: list[RenderableType] = [_headline(flow), _numbers(flow, rate)]
     if flow.partitions:
         parts.append(_partitions(flow))
@@ -87,7 +87,7 @@ def _trouble(trouble: Trouble) -> Text:
 
 
 class LiveView:
-    """Draws all flows again and again in the same place; lines said in between stay above."""
+    """Redraws all flows in place; log lines scroll above them."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -105,18 +105,18 @@ class LiveView:
         self._live.stop()
 
     def say(self, level: str, about: str, text: str) -> None:
-        """One line above the picture."""
+        """Prints one line above the flows."""
         style = {"WARN": "yellow", "ERROR": "red"}.get(level, "")
         self._console.print(Text(printable(text if about == "-" else f"{about} {text}"), style=style))
 
     def show(self, flows: Sequence[FlowStatus], now: float) -> None:
-        """Draws, unless it did a moment ago."""
+        """Redraws, at most once in `REFRESH_S`."""
         if now >= self._due:
             self._due = now + REFRESH_S
             self._draw(flows, now)
 
     def end(self, flows: Sequence[FlowStatus]) -> None:
-        """The last picture, which stays."""
+        """Draws the final state, which stays on the terminal."""
         self._draw(flows, time.monotonic())
 
     def _draw(self, flows: Sequence[FlowStatus], now: float) -> None:

@@ -1,4 +1,4 @@
-"""A run as log lines: one per flow every few seconds, one for every change, a repeated note once a minute."""
+"""A run as log lines: a summary per flow every few seconds, a line for every change, a repeated note once a minute."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from sparkmirror.model import FlowName
 from sparkmirror.status import FlowNotes, FlowStatus, PartitionStatus, Trouble, counted_states, flow_state, troubles
 
 SUMMARY_S = 5.0
-NAMES_MAX = 5  # of partitions that change alike, named in one line
-REPEAT_S = 60.0  # a note that comes all the time is logged so often
-LEFT_OUT = ""  # stands for the notes that were left out, which are no note themselves
-TROUBLES_MAX = 50  # lines of trouble at one look; a cluster that goes away takes thousands of partitions with it
+NAMES_MAX = 5  # partitions named in one line about the same change
+REPEAT_S = 60.0  # a repeated note is logged at most this often
+LEFT_OUT = ""  # the key for the count of dropped notes
+TROUBLES_MAX = 50  # trouble lines per update: an unreachable cluster stops thousands of partitions
 
 _LEVELS = {"stopped": "ERROR", "recovering": "WARN", "waiting": "WARN"}  # of a partition
-_FLOW_LEVELS = {"failed": "ERROR", "waiting": "WARN"}  # of a flow, which recovers and stops as a matter of course
+_FLOW_LEVELS = {"failed": "ERROR", "waiting": "WARN"}  # of a flow: recovering and stopping are normal states
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What is to be said, and how serious it is."""
+    """One log message and its level."""
 
     level: str
     text: str
 
 
 def summary(flow: FlowStatus, rate: Rate) -> Line:
-    """One line about a flow as it is now."""
+    """A one-line summary of a flow."""
     state = flow_state(flow)
     counts = " ".join(f"{name}={count}" for name, count in counted_states(flow))
     text = (
@@ -41,13 +41,13 @@ def summary(flow: FlowStatus, rate: Rate) -> Line:
     )
     if flow.gaps:
         text += f" gaps={flow.gaps}"
-    # A state other than the flow's own is that of all its partitions.
+    # A state that differs from the flow's own state is the state of all its partitions.
     level = (_FLOW_LEVELS if state == flow.state else _LEVELS).get(state, "INFO")
     return Line(level, f"{text} {counts}".rstrip())
 
 
 def changes(before: FlowStatus | None, now: FlowStatus) -> list[Line]:
-    """What became different between two looks at a flow."""
+    """The lines about what changed in a flow between two updates."""
     old = before if before is not None else FlowStatus(now.name, state="")
     lines = []
     if (old.state, old.reason) != (now.state, now.reason):
@@ -63,14 +63,14 @@ def changes(before: FlowStatus | None, now: FlowStatus) -> list[Line]:
 
 
 def chore_lines(old: Mapping[str, str], now: Mapping[str, str]) -> list[Line]:
-    """What is done beside the copying, where it began or ceased to be in trouble."""
+    """Lines about chores that started to fail or that work again."""
     lines = []
     for chore, trouble in now.items():
         before = old.get(chore, "")
         if trouble and trouble != before:
             lines.append(Line("WARN", f"{chore}: {trouble}"))
         elif before and not trouble:
-            lines.append(Line("INFO", f"{chore}: all right again"))
+            lines.append(Line("INFO", f"{chore}: works again"))
     return lines
 
 
@@ -80,7 +80,7 @@ def _trouble_line(trouble: Trouble) -> Line:
 
 
 def _quiet_changes(old: FlowStatus, now: FlowStatus) -> list[Line]:
-    """Partitions that came to a state without trouble, those of one state in one line."""
+    """One line for each normal state that partitions changed to."""
     moved: dict[str, list[PartitionStatus]] = {}
     for partition, status in now.partitions.items():
         seen = old.partitions.get(partition)
@@ -96,26 +96,26 @@ def _quiet_changes(old: FlowStatus, now: FlowStatus) -> list[Line]:
 
 
 class NoteLog:
-    """Which notes of one flow are to be said now: the new ones, and those that came again, at most once in `REPEAT_S`."""
+    """Selects the notes of one flow to log: new notes, and repeated ones at most once in `REPEAT_S`."""
 
     def __init__(self) -> None:
-        self._said: dict[str, tuple[int, float]] = {}  # the number of the note that was said, and when
+        self._logged: dict[str, tuple[int, float]] = {}  # the number of the logged note, and when it was logged
 
     def lines(self, notes: FlowNotes, now: float) -> list[Line]:
-        """What is to be said, counted as said."""
+        """The lines to log now, which count as logged."""
         numbered = notes.numbered() | ({LEFT_OUT: notes.left_out} if notes.left_out else {})
-        self._said = {note: said for note, said in self._said.items() if note in numbered or now < said[1] + REPEAT_S}
+        self._logged = {note: seen for note, seen in self._logged.items() if note in numbered or now < seen[1] + REPEAT_S}
         due = [note for note, number in numbered.items() if self._is_due(note, number, now)]
-        self._said |= {note: (numbered[note], now) for note in due}
-        return [Line("WARN", f"{notes.left_out} older notes were left out" if note == LEFT_OUT else note) for note in due]
+        self._logged |= {note: (numbered[note], now) for note in due}
+        return [Line("WARN", f"{notes.left_out} older notes were dropped" if note == LEFT_OUT else note) for note in due]
 
     def _is_due(self, note: str, number: int, now: float) -> bool:
-        said, when = self._said.get(note, (0, -math.inf))
-        return number > said and now >= when + REPEAT_S
+        logged, when = self._logged.get(note, (0, -math.inf))
+        return number > logged and now >= when + REPEAT_S
 
 
 class LogView:
-    """Writes lines of time, level, flow and message."""
+    """Writes lines of time, program, level, flow and message."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
@@ -128,15 +128,15 @@ class LogView:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing to give back."""
+        """Does nothing: there is nothing to release."""
 
     def say(self, level: str, about: str, text: str) -> None:
-        """One line now."""
+        """Writes one line."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        self._write(printable(f"{now} {level} {about} {text}"))
+        self._write(printable(f"{now} sparkmirror {level} {about} {text}"))
 
     def show(self, flows: Sequence[FlowStatus], now: float) -> None:
-        """Says what changed since the last look, and how each flow stands if it is time to."""
+        """Logs what changed since the last update, and the summary of each flow when it is due."""
         for flow in flows:
             notes = self._notes.setdefault(flow.name, NoteLog()).lines(flow.notes, now)
             for line in (*changes(self._seen.get(flow.name), flow), *notes):
@@ -145,14 +145,14 @@ class LogView:
             rate = self._meters.setdefault(flow.name, Meter()).take(now, flow.records, flow.record_bytes)
             if now >= self._due.setdefault(flow.name, now + SUMMARY_S):
                 self._due[flow.name] = now + SUMMARY_S
-                self._say_summary(flow, rate)
+                self._log_summary(flow, rate)
 
     def end(self, flows: Sequence[FlowStatus]) -> None:
-        """The last word about each flow."""
+        """Logs the final summary of each flow."""
         for flow in flows:
             rate = self._meters.setdefault(flow.name, Meter()).take(time.monotonic(), flow.records, flow.record_bytes)
-            self._say_summary(flow, rate)
+            self._log_summary(flow, rate)
 
-    def _say_summary(self, flow: FlowStatus, rate: Rate) -> None:
+    def _log_summary(self, flow: FlowStatus, rate: Rate) -> None:
         line = summary(flow, rate)
         self.say(line.level, str(flow.name), line.text)

@@ -1,4 +1,4 @@
-"""sparkmirror plan FILE: what a run would do, read from both clusters and changing neither."""
+"""sparkmirror plan FILE: what a run would do. Reads both clusters and changes neither."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from sparkmirror.control import FlowPlan, Plan, PlannedTopic, make_plan
 from sparkmirror.diagnose.exit_status import UNREACHABLE
 from sparkmirror.state import OwnerStatus
 
-SCHEMA = 1  # of the JSON; raised when a field changes its meaning or goes away, not when one comes
+SCHEMA = 1  # of the JSON; raised when a field is removed or changes its meaning, not when a field is added
 GAPS_NAMED_MAX = 3
 
 _OWNERS = {
     "nobody": "no owner yet",
     "released": "released by {name}",
     "alive": "owned by {name}, which is alive: a run ends with status 5 unless --take-over is given",
-    "dead": "left by {name}, which is dead: a run recovers what it left open",
-    "silent": "owned by {name}, not seen alive: a run watches it for 15 s and then recovers what it left open",
+    "dead": "owned by {name}, which is dead: a run recovers its open partitions",
+    "silent": "owned by {name}, liveness unknown: a run watches it for 15 s, then recovers its open partitions",
     "unknown": "owner unknown: the ledger could not be read",
 }
 _ACTIONS = {"nothing": "ready", "stop": "STOP"}
@@ -36,11 +36,11 @@ _ACTIONS = {"nothing": "ready", "stop": "STOP"}
 def plan(
     file: Annotated[str, typer.Argument(help=FILE_HELP, metavar="FILE")],
     clusters: Annotated[list[str] | None, typer.Option(help=CLUSTERS_HELP, metavar="ALIAS")] = None,
-    is_json: Annotated[bool, typer.Option("--json", help="JSON with a schema number.")] = False,
+    is_json: Annotated[bool, typer.Option("--json", help="Print JSON with a schema number.")] = False,
 ) -> None:
-    """Show what `run` would do. Reads only: nothing is created, written or committed, and Spark is not started.
+    """Show what `run` would do. Read-only: creates, writes and commits nothing, and does not start Spark.
 
-    Status: 0 every cluster was read; 2 one was not, with what is known; 255 FILE cannot be read.
+    Exit status: 0 every cluster was read; 2 a cluster could not be read (the plan is partial); 255 FILE cannot be read.
     """
     found = make_plan(load(file), clusters)
     console = Console()
@@ -114,7 +114,7 @@ def _state_lines(flow: FlowPlan) -> Iterable[str]:
 
 
 def owner_text(owner: OwnerStatus) -> str:
-    """Who owned the flow last, in words."""
+    """The last owner of the flow, as a sentence."""
     return _OWNERS[owner.state].format(name=owner.name)
 
 
@@ -150,7 +150,7 @@ def _action(topic: PlannedTopic) -> str:
 
 
 def _starts(topic: PlannedTopic) -> str:
-    """Where the partitions start: one offset if there is one partition, else whose word it is, counted."""
+    """Where the partitions start: the offset of a single partition, else the number of partitions per basis."""
     if len(topic.starts) == 1:
         start = topic.starts[0]
         where = "?" if start.next_upstream_offset is None else amount(start.next_upstream_offset)
@@ -160,7 +160,7 @@ def _starts(topic: PlannedTopic) -> str:
 
 
 def _gaps(topic: PlannedTopic) -> list[str]:
-    """What was given up, in few words however many gaps there are."""
+    """The accepted gaps, in one line however many there are."""
     found = [(start.partition, gap) for start in topic.starts for gap in start.gaps]
     if not found:
         return []

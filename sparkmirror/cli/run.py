@@ -1,4 +1,4 @@
-"""sparkmirror run FILE: copies until told to stop, or once up to the end."""
+"""sparkmirror run FILE: copies until it is stopped, or once up to the end offsets."""
 
 from __future__ import annotations
 
@@ -27,47 +27,47 @@ if TYPE_CHECKING:
     from sparkmirror.rest import HttpDoor
 
 TICK_S = 0.1
-# Showing thousands of partitions takes milliseconds; so many times as long passes before they are shown again.
+# Showing thousands of partitions takes milliseconds; the next update waits this many times as long.
 SHOW_COST = 40
 SHOW_S_MAX = 10.0
-DRAIN_S = 30.0  # flows give up draining after 10 s by themselves
+DRAIN_S = 30.0  # flows stop draining after 10 s by themselves
 STOP_LINES_MAX = 50
-PIPE_CLOSED = 1  # what typer itself ends with when nobody reads
+PIPE_CLOSED = 1  # typer's own exit status for a closed pipe
 
-METRICS_HELP = "Write figures for Prometheus to this file every 5 s, under MirrorMaker 2's names."
-LISTEN_HELP = "Answer over HTTP whether it copies and why not, and Prometheus; on loopback unless HOST is given."
+METRICS_HELP = "Write Prometheus metrics under MirrorMaker 2's names to this file every 5 s."
+LISTEN_HELP = "Serve health, flows and Prometheus metrics over HTTP; on loopback unless HOST is given."
 TOKEN_HELP = "A file with the token that callers must send (Authorization: Bearer …)."
 CERTIFICATE_HELP = "A PEM file with certificate and key: HTTPS instead of HTTP."
-OPEN_HELP = "Let everybody who reaches HOST read, without token or TLS."
+OPEN_HELP = "Serve anyone who can reach HOST, without a token or TLS."
 FILE_HELP = "MirrorMaker 2's properties file."
-CLUSTERS_HELP = "Only flows into these target clusters; repeat it, or name several as MirrorMaker 2 does."
+CLUSTERS_HELP = "Only flows into these target clusters; repeatable, or list several as in MirrorMaker 2."
 
 
 class RunView(Protocol):
-    """Who tells the user what happens."""
+    """Shows the user what happens."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
 
     def say(self, level: str, about: str, text: str) -> None:
-        """One line now."""
+        """Shows one line."""
 
     def show(self, flows: Sequence[FlowStatus], now: float) -> None:
-        """How the flows stand, called often."""
+        """Shows the status of the flows; called often."""
 
     def end(self, flows: Sequence[FlowStatus]) -> None:
-        """How the flows stood at last."""
+        """Shows the final status of the flows."""
 
 
 def run(
     file: Annotated[str, typer.Argument(help=FILE_HELP, metavar="FILE")],
     once: Annotated[bool, typer.Option("--once", help="Stop at the end offsets seen at the start.")] = False,
     clusters: Annotated[list[str] | None, typer.Option(help=CLUSTERS_HELP, metavar="ALIAS")] = None,
-    take_over: Annotated[bool, typer.Option("--take-over", help="Take the flow from an owner that is alive.")] = False,
-    standby: Annotated[bool, typer.Option("--standby", help="Wait while another process owns a flow, then go on.")] = False,
+    take_over: Annotated[bool, typer.Option("--take-over", help="Take over the flow even if its owner is alive.")] = False,
+    standby: Annotated[bool, typer.Option("--standby", help="Wait until no other process owns it.")] = False,
     master: Annotated[str, typer.Option(help="Spark master.")] = "local[*]",
-    conf: Annotated[list[str] | None, typer.Option(help="A Spark setting; may be repeated.", metavar="K=V")] = None,
+    conf: Annotated[list[str] | None, typer.Option(help="A Spark setting; repeatable.", metavar="K=V")] = None,
     metrics_file: Annotated[str | None, typer.Option(help=METRICS_HELP, metavar="PATH")] = None,
     listen: Annotated[str | None, typer.Option(help=LISTEN_HELP, metavar="[HOST:]PORT")] = None,
     listen_token: Annotated[str | None, typer.Option(help=TOKEN_HELP, metavar="PATH")] = None,
@@ -76,14 +76,14 @@ def run(
 ) -> None:
     """Copy every enabled flow of FILE.
 
-    The first Ctrl-C or SIGTERM drains and ends with status 0, the second ends at once with 130.
+    The first Ctrl-C or SIGTERM drains and exits with status 0; the second exits at once with status 130.
 
-    Status: 0 done; 2 configuration, cluster or command line; 255 FILE cannot be read; with --once also 4 something
+    Exit status: 0 done; 2 configuration, cluster or command line; 255 FILE cannot be read; with --once also 4 something
     stopped and 130 interrupted before the end; 5 another process owns the flow.
     """
     settings = load(file)
     if standby and take_over:
-        raise typer.BadParameter("waits for the owner, --take-over does not; give one of them", param_hint="--standby")
+        raise typer.BadParameter("cannot be combined with --take-over", param_hint="--standby")
     options = RunOptions(once, clusters, take_over, standby, master, settings_of(conf or []))
     return_freed_memory()
     mirror = Mirror(settings, options)
@@ -97,7 +97,7 @@ def run(
         door = _door(listen, listen_token, listen_certificate, is_open=listen_open)
         if door is not None:
             watchers.append(watching.enter_context(door))
-            view.say("INFO", "-", f"answers at {door.url}: /health/ready, /flows, /metrics")
+            view.say("INFO", "-", f"listening on {door.url}: /health/ready, /flows, /metrics")
         with Signals() as signals:
             status = drive(mirror, view, signals, once=once)
             leave_nothing_to_write()
@@ -107,26 +107,26 @@ def run(
 def _door(listen: str | None, token: str | None, certificate: str | None, *, is_open: bool) -> HttpDoor | None:
     if listen is None:
         if token is not None or certificate is not None or is_open:
-            raise typer.BadParameter("expected it beside the other --listen options, found none", param_hint="--listen")
+            raise typer.BadParameter("expected --listen with this option, found none", param_hint="--listen")
         return None
-    from sparkmirror.rest import HttpDoor, address_of  # asyncio's 50 ms only for who wants them
+    from sparkmirror.rest import HttpDoor, address_of  # imported only here: asyncio takes 50 ms
 
     return HttpDoor(address_of(listen, token_file=token, certificate=certificate, is_open=is_open))
 
 
 class Watcher(Protocol):
-    """Who is shown the flows beside the user."""
+    """Receives every update of the flows, as the view does."""
 
     @property
     def trouble(self) -> str:
-        """What could not be done, "" if nothing."""
+        """The current failure, "" if there is none."""
 
     def show(self, flows: Sequence[FlowStatus]) -> None:
-        """One look at the flows, called often."""
+        """Takes an update of the flows; called often."""
 
 
 class WatchedView:
-    """A view whose looks are also written as figures, or served."""
+    """A view whose updates are also written as metrics, or served."""
 
     def __init__(self, view: RunView, watchers: Sequence[Watcher]) -> None:
         self._view = view
@@ -140,25 +140,25 @@ class WatchedView:
         self._view.__exit__(*error)
 
     def say(self, level: str, about: str, text: str) -> None:
-        """One line now."""
+        """Shows one line."""
         self._view.say(level, about, text)
 
     def show(self, flows: Sequence[FlowStatus], now: float) -> None:
-        """How the flows stand, called often."""
+        """Shows the status of the flows; called often."""
         self._view.show(flows, now)
         for at, watcher in enumerate(self._watchers):
             watcher.show(flows)
             if watcher.trouble != self._told.get(at, ""):
                 self._told[at] = watcher.trouble
-                self._view.say("WARN", "-", watcher.trouble or "the figures are written again")
+                self._view.say("WARN", "-", watcher.trouble or "the metrics are written again")
 
     def end(self, flows: Sequence[FlowStatus]) -> None:
-        """How the flows stood at last."""
+        """Shows the final status of the flows."""
         self._view.end(flows)
 
 
 def settings_of(pairs: Sequence[str]) -> dict[str, str]:
-    """`--conf` words as a mapping."""
+    """`--conf` arguments as a mapping."""
     for pair in pairs:
         if not pair.partition("=")[1] or not pair.partition("=")[0].strip():
             raise typer.BadParameter(f"expected key=value, found {printable(pair)}", param_hint="--conf")
@@ -166,7 +166,7 @@ def settings_of(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def view_for(console: Console) -> RunView:
-    """A live picture where there is a terminal that can draw it, else lines."""
+    """A live view on a terminal that supports it, else log lines."""
     if console.is_terminal and not console.is_dumb_terminal:
         return LiveView(console)
     return LogView(_write_line)
@@ -177,12 +177,12 @@ def _write_line(line: str) -> None:
         print(line, flush=True)
     except BrokenPipeError:
         raise
-    except OSError:  # a full disk: the copying goes on without its log, and the next line is tried again
+    except OSError:  # a full disk: copying continues without this log line
         return
 
 
 def leave_nothing_to_write() -> None:
-    """What no disk took must not become the exit status."""
+    """Output that could not be written must not change the exit status."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -197,7 +197,7 @@ def drive(
     once: bool,
     is_enough: Callable[[Sequence[FlowStatus]], bool] = lambda flows: False,
 ) -> int:
-    """Runs to the end, telling what happens; returns the exit status. `is_enough` may end it as a signal would."""
+    """Runs to the end, shows what happens, and returns the exit status. `is_enough` may end the run as a signal does."""
     try:
         mirror.check()
         signals.is_deferred = True
@@ -213,15 +213,15 @@ def drive(
         mirror.close()
     flows, failures = mirror.statuses, mirror.failures()
     for failure in failures:
-        _complain(failure.message, failure.hint)
+        _print_error(failure.message, failure.hint)
     if once:
         for line in stop_lines(flows, STOP_LINES_MAX):
-            _complain(line)
+            _print_error(line)
     return exit_status(flows, failures, once=once, interrupted=signals.asked) if is_piped else PIPE_CLOSED
 
 
 def _follow(mirror: Mirror, view: RunView, signals: Signals, is_enough: Callable[[Sequence[FlowStatus]], bool]) -> bool:
-    """Shows the flows until they have ended; False if nobody reads what is shown any more, which ends them too."""
+    """Shows the flows until they have ended; returns False if the output pipe was closed, which stops them."""
     is_draining = False
     try:
         with view:
@@ -251,12 +251,12 @@ def _follow(mirror: Mirror, view: RunView, signals: Signals, is_enough: Callable
 
 
 def silence_stdout() -> None:
-    """Lets the interpreter flush what is left to nowhere, so that it does not complain of the closed pipe at exit."""
+    """Redirects stdout to /dev/null, so that the interpreter does not report the closed pipe at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _complain(message: str, hint: str = "") -> None:
-    with contextlib.suppress(OSError):  # nowhere to complain: the exit status tells it, too
+def _print_error(message: str, hint: str = "") -> None:
+    with contextlib.suppress(OSError):  # stderr is closed: the exit status still reports the failure
         print(f"sparkmirror: {printable(message)}", file=sys.stderr)
         if hint:
-            print(f"  {printable(hint)}", file=sys.stderr)
+            print(f"sparkmirror:   {printable(hint)}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What a run's end says of its flows, and how fast they copy. Pure."""
+"""The exit status of a run, and the copy rates of its flows. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RATE_WINDOW_S = 5.0  # receipts come once a second; five of them make a steady n
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What was copied a second."""
+    """What was copied per second."""
 
     records: float = 0.0
     record_bytes: float = 0.0
@@ -29,11 +29,11 @@ class Meter:
         self._samples: deque[tuple[float, int, int]] = deque()
 
     def take(self, now: float, records: int, record_bytes: int) -> Rate:
-        """The rate now, with this sample counted. Sums begin anew when a process that stood by gets its flow back."""
+        """The rate including this sample. Sums restart from 0 when a standby process becomes the owner again."""
         if self._samples and records < self._samples[-1][1]:
             self._samples.clear()
         self._samples.append((now, records, record_bytes))
-        # The first sample stays until the second is as old as the window: a rate is never of less than the window.
+        # The first sample stays until the second is as old as the window, so a rate always covers the whole window.
         while len(self._samples) > 2 and self._samples[1][0] <= now - self._window_s:
             self._samples.popleft()
         since, old_records, old_bytes = self._samples[0]
@@ -46,7 +46,7 @@ class Meter:
 def exit_status(
     flows: Sequence[FlowStatus], failures: Sequence[SparkmirrorError], *, once: bool, interrupted: bool
 ) -> int:
-    """0 unless a flow failed; a run that was to finish also tells that it was cut short or left something out."""
+    """0 unless a flow failed; with `--once` also nonzero if the run was interrupted or a partition stopped."""
     if failures:
         return failures[0].exit_status
     if not once:
@@ -59,7 +59,7 @@ def exit_status(
 
 
 def stop_lines(flows: Sequence[FlowStatus], lines_max: int) -> list[str]:
-    """One line for each thing that stopped, at most so many."""
+    """One line for each stopped partition or topic, up to a maximum."""
     found = [
         f"{flow.name} {trouble.what} stopped: {trouble.code}: {trouble.reason}"
         for flow in flows

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: the first asks for an orderly end, the second ends the process at once."""
+"""SIGINT and SIGTERM: the first requests a graceful shutdown, the second ends the process at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Signals:
 
     def __init__(self) -> None:
         self.asked = False
-        self.is_deferred = False  # whether an orderly end needs more than leaving
+        self.is_deferred = False  # whether a graceful shutdown must do more than exit
         self._before: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> Signals:
@@ -38,7 +38,7 @@ class Signals:
         if self.asked:
             if sys.stdout.isatty():
                 os.write(sys.stdout.fileno(), SHOW_CURSOR.encode())
-            os._exit(INTERRUPTED)  # children die with us; whatever was in flight is found out by the next start
+            os._exit(INTERRUPTED)  # child processes die with this one; the next start recovers what was in flight
         self.asked = True
         if not self.is_deferred:
             raise Interrupted

@@ -1,4 +1,4 @@
-"""Lines of styled words for a terminal or a file, as inspect, doctor and why print them."""
+"""Styled lines for a terminal or a file, as inspect, doctor and why print them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from sparkmirror.diagnose.findings import Severity
 
-Line = list[tuple[str, str]]  # words and their styles
+Line = list[tuple[str, str]]  # text and its style
 
 LABELS = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.INFO: "INFO", Severity.FINE: "OK"}
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "cyan", Severity.FINE: "green"}
@@ -20,7 +20,7 @@ COMMANDS = ("$ ", "sparkmirror", "kafka")
 
 
 def print_lines(lines: Iterable[Line], console: Console) -> None:
-    """Lines in the width of the terminal; elsewhere as they are."""
+    """Prints lines, wrapped to the width of a terminal."""
     width = console.width if console.is_terminal else None
     for line in lines:
         for part in _wrapped(line, width):
@@ -31,7 +31,7 @@ def print_lines(lines: Iterable[Line], console: Console) -> None:
 
 
 def _wrapped(line: Line, width: int | None) -> Iterator[Line]:
-    """A line cut at blanks so that it fits, its later parts indented as its words begin. A command stays in one piece."""
+    """A line wrapped at spaces to fit the width, continuation lines indented. A command is not wrapped."""
     text = "".join(words for words, _ in line)
     is_command = any(words.lstrip().startswith(COMMANDS) for words, style in line if style in ("green", "cyan"))
     if width is None or len(text) <= width or is_command:

@@ -1,4 +1,4 @@
-"""Words and numbers for people, harmless on any terminal."""
+"""Text and numbers that are safe to print on any terminal."""
 
 from __future__ import annotations
 

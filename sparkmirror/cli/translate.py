@@ -1,4 +1,4 @@
-"""sparkmirror translate FILE: where readers of one cluster go on at the other."""
+"""sparkmirror translate FILE: where consumers of one cluster resume on the other."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from sparkmirror.offsets.proof import WalkLimits
 from sparkmirror.positions.translating import TranslatedPosition, TranslateRequest, Translations, translate_positions
 from sparkmirror.topology import require_custom_classes
 
-SCHEMA = 1  # of the JSON; raised when a field changes its meaning or goes away, not when one comes
+SCHEMA = 1  # of the JSON; raised when a field is removed or changes its meaning, not when a field is added
 FORMATS = ("table", "csv", "json")
 PLACE = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+):(?P<partition>[0-9]{1,10})=(?P<offset>[0-9]{1,19})")
-AT_HELP = "Translate this position in the place of the group's; may be repeated."
-BACK_HELP = "From the flow's target to its source: positions after a failover, to fail back."
+AT_HELP = "Translate this position instead of the group's; repeatable."
+BACK_HELP = "Translate from the flow's target to its source, to fail back after a failover."
 
 
 def translate(
     file: Annotated[str, typer.Argument(help=FILE_HELP, metavar="FILE")],
-    group: Annotated[list[str] | None, typer.Option(help="Whose positions; may be repeated.", metavar="GROUP")] = None,
+    group: Annotated[list[str] | None, typer.Option(help="The group to translate; repeatable.", metavar="GROUP")] = None,
     at: Annotated[list[str] | None, typer.Option(help=AT_HELP, metavar="TOPIC:PARTITION=OFFSET")] = None,
-    flow: Annotated[str | None, typer.Option(help="Which flow, if FILE has several.", metavar="A->B")] = None,
+    flow: Annotated[str | None, typer.Option(help="The flow, if FILE has several.", metavar="A->B")] = None,
     back: Annotated[bool, typer.Option("--back", help=BACK_HELP)] = False,
     form: Annotated[str, typer.Option("--format", help="table, csv or json.", metavar="FORMAT")] = "",
     is_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     no_record_reads: Annotated[
-        bool, typer.Option("--no-record-reads", help="Read no records: only what the mirror's notes say.")
+        bool, typer.Option("--no-record-reads", help="Do not read records; use only the mirror's own topics.")
     ] = False,
     budget: Annotated[
-        int, typer.Option(help="Records that a search may read in one partition.", min=0, metavar="RECORDS")
+        int, typer.Option(help="Maximum number of records to read in one partition.", min=0, metavar="RECORDS")
     ] = WalkLimits().records,
 ) -> None:
-    """Find the positions of a group on the other cluster, exactly, of flows run by sparkmirror or MirrorMaker 2.
+    """Translate a group's positions exactly to the other cluster, for flows of sparkmirror or MirrorMaker 2.
 
-    Changes nothing. `--format csv` is what kafka-consumer-groups takes with --reset-offsets --from-file.
+    Read-only. `--format csv` is the input of kafka-consumer-groups --reset-offsets --from-file.
 
-    Status: 0 all are exact; 1 wrong options or configuration; 2 some have no answer; 3 some are rough or lack records.
+    Exit status: 0 all exact; 1 wrong options or configuration; 2 some unknown; 3 some are rough or lack records.
     """
     chosen = form or ("json" if is_json else "table")
     if chosen not in FORMATS or (is_json and chosen != "json"):
@@ -77,7 +77,7 @@ def _place(text: str) -> tuple[TopicPartition, int]:
     return TopicPartition(found["topic"], int(found["partition"])), int(found["offset"])
 
 
-# --- telling -----------------------------------------------------------------------------------------------------
+# --- output ------------------------------------------------------------------------------------------------------
 
 
 def _tell(found: Translations, form: str) -> None:

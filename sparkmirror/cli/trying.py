@@ -1,4 +1,4 @@
-"""sparkmirror try FILE --topic T: what the transforms of a flow would do to real records, side by side."""
+"""sparkmirror try FILE --topic T: shows real records before and after the transforms of a flow."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 
 SHOWN_MAX = 400
 LIMIT_MAX = 10_000
-SQL_HELP = "Try this instead of what FILE says; over the view `records`."
+SQL_HELP = "Try this query over the view `records` instead of the transforms in FILE."
 STYLES = {"left out": "red", "elsewhere": "cyan", "changed": "yellow", "as it is": "dim"}
 
 
 def try_command(
     file: Annotated[str, typer.Argument(help=FILE_HELP, metavar="FILE")],
-    topic: Annotated[str, typer.Option(help="A topic of the source.", metavar="TOPIC")],
-    limit: Annotated[int, typer.Option(help="How many of the newest records.", min=1, max=LIMIT_MAX)] = 20,
+    topic: Annotated[str, typer.Option(help="A topic on the source.", metavar="TOPIC")],
+    limit: Annotated[int, typer.Option(help="How many of the newest records to read.", min=1, max=LIMIT_MAX)] = 20,
     flow: Annotated[str | None, typer.Option(help="The flow, if there are several.", metavar="A->B")] = None,
     sql: Annotated[str | None, typer.Option(help=SQL_HELP, metavar="SELECT")] = None,
 ) -> None:
     """Show what transforms would do to the newest records of a topic. Nothing is written.
 
-    Status: 0 shown; 2 configuration, cluster or command line.
+    Exit status: 0 shown; 2 configuration, cluster or command line error.
     """
     settings = load(file)
     chosen = _flow(settings, flow)
     given = TransformSettings("--sql", (topic,), sql, "", 0) if sql is not None else None
     transforms = (given,) if given is not None else _of_topic(settings, chosen, topic)
-    from sparkmirror.transforms.trial import try_transforms  # Spark and Arrow take a while
+    from sparkmirror.transforms.trial import try_transforms  # importing Spark and Arrow is slow
 
     _show(try_transforms(settings, chosen, transforms, topic, limit), topic, Console())
 
@@ -96,7 +96,7 @@ def _what(record: TriedRecord) -> str:
 
 
 def _sides(record: TriedRecord) -> tuple[str, str]:
-    """Only what differs, and the value in any case."""
+    """The fields that differ, and always the value."""
     before, after = dict(_parts(record.before)), dict(_parts(record.after)) if record.after is not None else {}
     names = [name for name in before if name == "value" or (after and before[name] != after[name])]
     left = "\n".join(f"{name} {before[name]}" for name in names)

@@ -1,4 +1,4 @@
-"""Commands whose wrong usage has a status of its own (2 means incomplete for tools), and MirrorMaker 2's --clusters."""
+"""Commands with their own exit status for wrong usage (2 means incomplete for tools), and MirrorMaker 2's --clusters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLUSTERS = "--clusters"
 
 @contextlib.contextmanager
 def usage_status(status: int = USAGE, *, of_configuration: bool = True) -> Iterator[None]:
-    """Wrong usage that is found in the block ends the program with `status`, wrong configuration too unless it is not to."""
+    """Wrong usage inside the block exits with `status`; with `of_configuration` wrong configuration does too."""
     try:
         yield
     except TyperException as error:
@@ -30,7 +30,7 @@ def usage_status(status: int = USAGE, *, of_configuration: bool = True) -> Itera
 
 
 class UsageCommand(TyperCommand):
-    """A command whose wrong usage or configuration ends with status 1: inspect, doctor, why, translate."""
+    """A command that exits with status 1 for wrong usage or configuration: inspect, doctor, why, translate."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As typer does."""
@@ -51,24 +51,24 @@ class ClustersCommand(TyperCommand):
         return super().parse_args(ctx, self.spread_clusters(args))
 
     def spread_clusters(self, args: Sequence[str]) -> list[str]:
-        """The same words with one --clusters for each cluster."""
+        """The same arguments with one --clusters for each cluster."""
         valued = {name for parameter in self.params for name in parameter.opts if not getattr(parameter, "is_flag", True)}
         return _one_cluster_each(args, valued)
 
 
 class MirrorMakerCommand(ClustersCommand):
-    """connect-mirror-maker, whose script can also put itself into the background."""
+    """connect-mirror-maker, whose original script has a -daemon option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As typer does."""
         if args[:1] == ["-daemon"]:
-            reason = "-daemon is not supported; a service manager or nohup runs it in the background"
+            reason = "-daemon is not supported; use a service manager or nohup to run it in the background"
             raise typer.BadParameter(reason, param_hint="-daemon")
         return super().parse_args(ctx, args)
 
 
 def _one_cluster_each(words: Sequence[str], valued: Collection[str]) -> list[str]:
-    """The same command line with every list of clusters spread, and with FILE taken out of the list that it ends."""
+    """The same command line with every list of clusters expanded, and with FILE removed from the list that it ends."""
     others, lists, is_value, is_list = list[str](), list[list[str]](), False, False
     end = words.index("--") if "--" in words else len(words)
     arguments = len(words[end + 1 :])
@@ -90,7 +90,7 @@ def _one_cluster_each(words: Sequence[str], valued: Collection[str]) -> list[str
 
 
 def _file_of(lists: Sequence[list[str]]) -> list[str]:
-    """FILE where no word is it but the last one of a list of clusters, which is shortened by it."""
+    """FILE if it is the last item of a list of clusters; removes it from that list."""
     longer = [found for found in lists if len(found) > 1]
     if len(longer) > 1:
         reason = "expected FILE before --clusters, found two lists of clusters that may end with it"

@@ -1,4 +1,4 @@
-"""sparkmirror why FILE TOPIC|TOPIC:PARTITION|GROUP: why something is not copied or not synced, in sentences."""
+"""sparkmirror why FILE TOPIC|TOPIC:PARTITION|GROUP: explains why something is not copied or not synced."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from sparkmirror.diagnose.exit_status import status_of
 from sparkmirror.examination.examine import Examination, examine
 from sparkmirror.state.gathering import GatherOptions
 
-SUBJECT_HELP = "A topic by its name on either side, a partition of it (TOPIC:0), or a group."
+SUBJECT_HELP = "A topic (its name on either cluster), a partition (TOPIC:0), or a group."
 MARKS = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("?", "yellow")}
 
 
 def why_command(
     file: Annotated[str, typer.Argument(help=FILE_HELP, metavar="FILE")],
     subject: Annotated[str, typer.Argument(help=SUBJECT_HELP, metavar="TOPIC|TOPIC:PARTITION|GROUP")],
-    flow: Annotated[list[str] | None, typer.Option(help="Only this flow; may be repeated.", metavar="A->B")] = None,
+    flow: Annotated[list[str] | None, typer.Option(help="Only this flow; repeatable.", metavar="A->B")] = None,
     wait: Annotated[float, typer.Option(help=WAIT_HELP, metavar="SECONDS", min=0.0, max=3600.0)] = 3.0,
     no_record_reads: Annotated[bool, typer.Option(REDELIVERY, help=READS_HELP)] = False,
-    is_json: Annotated[bool, typer.Option("--json", help="JSON with a schema number.")] = False,
+    is_json: Annotated[bool, typer.Option("--json", help="Print JSON with a schema number.")] = False,
 ) -> None:
-    """Say why a topic, a partition or a group is not where it should be: question by question, to the first certain cause.
+    """Explain why a topic, partition or group is not copied or synced, step by step up to the first certain cause.
 
-    Status: 0 it is fine; 1 usage or configuration; 2 a question could not be answered; 3 a warning; 4 an error.
+    Exit status: 0 it is fine; 1 usage or configuration error; 2 a check could not run; 3 a warning; 4 an error.
     """
     options = GatherOptions(records=not no_record_reads, proofs=not no_record_reads)
     report = examine(load(file), Examination(flows=flow, wait_s=wait, gather=options))
@@ -49,7 +49,7 @@ def why_command(
 
 
 def _answers(report: Report, subject: str) -> list[Answer]:
-    """Of every flow that knows the subject; of all of them if none does."""
+    """The answers of every flow that has the subject; of all flows if none has it."""
     found = [answer for flow in report.flows for answer in why(flow, subject)]
     known = [answer for answer in found if answer.steps[0].question != "is it there?"]
     return known or found

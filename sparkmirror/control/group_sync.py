@@ -263,7 +263,7 @@ class GroupSync:
 
 
 class _Unplaced:
-    """Positions that have no counterpart, told in few sentences however many there are."""
+    """Positions that have no counterpart, reported in few sentences however many there are."""
 
     def __init__(self) -> None:
         self.refused: dict[str, int] = {}

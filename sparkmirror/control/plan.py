@@ -129,7 +129,7 @@ class Plan:
 
 
 def make_plan(settings: Settings, targets: Collection[str] | None = None) -> Plan:
-    """Reads the clusters and says what a run would do. Writes nothing; a cluster that does not answer is told."""
+    """Reads the clusters and says what a run would do. Writes nothing; an unreachable cluster is reported."""
     require_enabled_flow(settings, targets)
     require_custom_classes(settings, targets)
     flows = tuple(judge(gather(flow)) for flow in settings.enabled_flows(targets))

@@ -229,7 +229,7 @@ class Conductor:
     def _turn(self) -> None:
         try:
             self._noting("slots", self._look_after_slots)
-            self._noting("record lane", lambda: self._transforms.tend(self._recorder, self._take))
+            self._noting("transform query", lambda: self._transforms.tend(self._recorder, self._take))
             self._noting("beat", lambda: self._excusing(self._context.beat))
             self._run_due()
             if self.status.state == "waiting" and not self._silent:
@@ -381,7 +381,7 @@ class Conductor:
         status = self.status.partitions[receipt.partition]
         status.next_upstream = max(status.next_upstream, receipt.position.upstream)
         status.source_end = max(status.source_end, receipt.source_end)
-        # A slot counts from its open on; a task of the record lane knows only its own.
+        # A slot counts from its open on; a task of the transform query knows only its own.
         is_transformed = self._context.placed[receipt.partition].slot == TRANSFORM_QUERY
         before = (0, 0) if is_transformed else self._counted.get(receipt.attempt, (0, 0))
         status.records += receipt.records - before[0]

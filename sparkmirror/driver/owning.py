@@ -62,7 +62,7 @@ def _sees_beat(context: FlowContext, stop: threading.Event, beat: int, watch_s: 
 def wait_out_lease(context: FlowContext, stop: threading.Event) -> None:
     """The flow's producer id is new: our epoch does not fence those who write under an old one. Their lease ends."""
     deadline = time.monotonic() + LEASE_S + LEASE_MARGIN_S
-    context.status.reason = f"the producer id is new: waiting {LEASE_S:g} s until every former slot has let go"
+    context.status.reason = f"the producer id is new: waiting {LEASE_S:g} s until the leases of the old tasks expire"
     while time.monotonic() < deadline:
         if stop.is_set():
             raise OwningInterrupted

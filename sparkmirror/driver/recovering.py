@@ -40,7 +40,7 @@ def recover(
     """Says in the ledger where each lost attempt really ended; its partition is then ready, or stopped with a reason.
 
     At the owner's start its own epoch is new and serves for the fence; later it is raised. `outlast` waits for those
-    whom no fence of ours reaches. `accepted` are codes of errors that somebody said to live with. Returns partitions that
+    whom no fence of ours reaches. `accepted` are error codes the operator accepted. Returns partitions that
     cannot be fenced now, because nobody leads them, nobody copies their topic or we may not write there: they stay lost.
     """
     now = time.monotonic()

@@ -69,7 +69,7 @@ class Repositioning:
     ) -> list[CopyState]:
         """Ends the partitions' attempts and says how they stand: nobody can be writing there now. Only after `own`.
 
-        `accepted` are codes of errors that are lived with. A partition about which nothing could be found out stands where
+        `accepted` are error codes the operator accepted. A partition about which nothing could be found out stands where
         it was proven; what follows on the target is then not known to be a copy.
         """
         context = self._context

@@ -20,8 +20,8 @@ START_S = 120.0
 # A slot that dies at once is started again more and more slowly.
 RESTART_FIRST_S, RESTART_MAX_S = 0.1, 30.0
 SETTLED_S = 30.0
-# Producer epochs are 16 bits; so many lives of one slot under one owner would take more than a day of dying at once.
-EPOCHS, LIVES = 1 << 16, 1 << 12
+# Producer epochs are 16 bits; so many incarnations of one slot under one owner would take more than a day of dying at once.
+EPOCHS, INCARNATIONS = 1 << 16, 1 << 12
 
 
 @dataclass(slots=True)
@@ -47,8 +47,8 @@ class SlotWatch:
         """Starts every slot of the flow, once."""
         if not self._seen:
             owner = self._context.owned.owner
-            # A slot of a former owner may still read the ledger: no life of a slot is named twice.
-            first = (owner.generation * EPOCHS + owner.first_epoch) * LIVES
+            # A slot of a former owner may still read the ledger: no slot incarnation is used twice.
+            first = (owner.generation * EPOCHS + owner.first_epoch) * INCARNATIONS
             for slot in range(self._context.place.slots):
                 self._launch(slot, first, 0)
 
@@ -63,7 +63,7 @@ class SlotWatch:
         return not self._seen or bool(self.alive)
 
     def incarnation(self, slot: int) -> int:
-        """Which life of a slot an open must name."""
+        """Which slot incarnation an open must name."""
         return self._seen[slot].order.incarnation
 
     def _launch(self, slot: int, incarnation: int, failures: int) -> None:

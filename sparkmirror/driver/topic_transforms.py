@@ -1,4 +1,4 @@
-"""Which transforms the records of a topic pass; with any it is copied by the record lane."""
+"""Which transforms the records of a topic pass; with any it is copied by the transform query."""
 
 from __future__ import annotations
 

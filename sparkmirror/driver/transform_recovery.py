@@ -1,4 +1,4 @@
-"""How the driver ends attempts of the record lane: who wrote is fenced, and the settled logs say what landed."""
+"""How the driver ends attempts of the transform query: who wrote is fenced, and the settled logs say what landed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def query_id(context: FlowContext) -> str:
 def raise_query_epoch(context: FlowContext) -> tuple[int, int]:
     """From here on no task of an older query begins to write. Raises if the flow has another owner by now.
 
-    The order matters: the next owner raises the flow's epoch before the lane's, so an owner that was paused here sees it.
+    The order matters: the next owner raises the flow's epoch before the query's, so an owner that was paused here sees it.
     """
     raised = raise_producer_epoch(context.target, query_id(context), None)
     target, name = context.target, context.transactional_id
@@ -72,7 +72,7 @@ def recover_transforms(
 ) -> set[TopicPartition]:
     """Says in the ledger where each attempt ended; its partition is then ready, or stopped with a reason.
 
-    The lane's epoch must have been raised before: what is read here of the ledger is then the last word of older tasks.
+    The query's epoch must have been raised before: what is read here of the ledger is then the last word of older tasks.
     Returns partitions of which that cannot be known now, because the target does not answer for them: they wait.
     """
     for record in context.ledger.read_new():
@@ -242,7 +242,7 @@ def _landed_in(
             return found
         time.sleep(FENCE_PAUSE_S)
     raise ReplicationError(
-        f"{target}: the fence of a lost task is not in the log", hint="start the flow again: it fences anew"
+        f"{target}: the fence of a lost task is not in the log", hint="restart the flow to fence the task again"
     )
 
 

@@ -1,4 +1,4 @@
-"""The record lane of one flow, as its driver sees it: which partitions pass transforms, and the query that copies them."""
+"""The transform query of one flow, on the driver: which partitions pass transforms, and the query that copies them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ UNKNOWN_TOPIC = 3
 
 
 class TransformTopics:
-    """Begins a query when there is something for it, and begins it anew when it failed."""
+    """Starts a query when there are partitions for it, and restarts it when it failed."""
 
     def __init__(self, context: FlowContext, spark: SparkSlots, placing: Placing) -> None:
         self._context, self._spark, self._placing = context, spark, placing
@@ -59,7 +59,7 @@ class TransformTopics:
         return partition in self._waiting
 
     def tend(self, recorder: Recorder, take: Callable[[LedgerRecord], None]) -> None:
-        """One turn: begins, extends or begins anew."""
+        """One turn: starts, extends or restarts the query."""
         while not self._ended.empty():
             query, reason = self._ended.get()
             if query is self._query:
@@ -83,8 +83,8 @@ class TransformTopics:
             self._due = 0.0
             return
         if not reason:
-            return  # it was asked to end: everything is copied, or it begins anew with other partitions
-        context.status.notes.append(f"record lane: {reason}; what it left open is looked at, and it begins anew")
+            return  # a requested end: everything is copied, or it restarts with other partitions
+        context.status.notes.append(f"transform query: {reason}; recovering its partitions, then restarting the query")
         for partition in self._mine():
             context.show(partition, "recovering", "QUERY_LOST", f"the query ended: {reason}")
 
@@ -202,7 +202,7 @@ class TransformTopics:
             text = f"{partition}: the record at upstream offset {culprit.offset} cannot be transformed: {culprit.reason}"
             if context.flow.errors_tolerance != "all":
                 command = f"{context.remedies.skip(partition)} --to {culprit.offset + 1}"
-                error = TransformFailed(text, hint=f"mend the transform, or pass over the record: {command}")
+                error = TransformFailed(text, hint=f"fix the transform, or skip the record: {command}")
                 context.stop_partition(partition, error)
                 context.ledger.append([State.stopped(partition, ready.previous, error)])
                 continue
@@ -211,7 +211,7 @@ class TransformTopics:
             move = self._placing.pass_over(partition, culprit.offset, culprit.reason)
             if move is not None:
                 recorder.move(partition, move.new.upstream)
-            context.status.notes.append(f"{text}; it is passed over (errors.tolerance)")
+            context.status.notes.append(f"{text}; it is skipped (errors.tolerance)")
 
     def _end_query(self) -> None:
         assert self._query is not None

@@ -20,7 +20,7 @@ def trim_map(context: FlowContext) -> None:
 
 
 def condense_map(context: FlowContext) -> None:
-    """Says what the record lane's batches said one by one in few words; only after that is acked, they are removed."""
+    """Merges the ledger records of the transform query's batches; removes the old ones once the merged ones are acked."""
     for partition, order in context.placed.items():
         if order.slot != TRANSFORM_QUERY:
             continue

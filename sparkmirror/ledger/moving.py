@@ -72,8 +72,8 @@ def skip(copy_state: CopyState, to: int | None) -> Move | None:
         raise MoveRefused(f"{partition}: nothing was copied yet, so nothing can be skipped")
     if not copy_state.is_same_incarnation:
         raise MoveRefused(
-            f"{partition}: {_what_is_new(copy_state)} was deleted and created again: two lives have no gap between them",
-            hint="use `offsets reset`, which begins anew",
+            f"{partition}: {_what_is_new(copy_state)} was re-created, so there is nothing to skip",
+            hint="use `offsets reset`, which restarts the copy",
         )
     if copy_state.log_end < position.upstream:
         raise MoveRefused(

@@ -46,7 +46,7 @@ LOCAL_SETTINGS = {
 }
 # Records that pass a transform pass the JVM too: it needs room for them, and after a million of them its optimising compiler
 # was worth its start.
-LANE_SETTINGS = {
+QUERY_SETTINGS = {
     "spark.driver.memory": "1g",
     JVM_OPTIONS: "-XX:+UseSerialGC -Xshare:auto",
     "spark.sql.shuffle.partitions": "1",
@@ -99,7 +99,7 @@ class SparkSlots:
         if master.startswith("local"):
             settings |= LOCAL_SETTINGS
             if self._queries:
-                settings |= LANE_SETTINGS
+                settings |= QUERY_SETTINGS
             scratch = tempfile.gettempdir()
             settings[JVM_OPTIONS] += f' {self._jvm_option} "-Djava.io.tmpdir={scratch}"'  # Java itself ignores TMPDIR
             # Nothing is stored there, but Spark makes the folder, else in the one that the command was given in.

@@ -30,7 +30,7 @@ class Remedies:
         return f"sparkmirror offsets skip {self._place(partition)}"
 
     def reset(self, partition: TopicPartition, to: int | str | None = None) -> str:
-        """Begins anew, at the beginning unless told where."""
+        """Restarts the copy, at the beginning unless an offset is given."""
         return f"sparkmirror offsets reset {self._place(partition)}" + ("" if to is None else f" --to {to}")
 
     def _place(self, partition: TopicPartition) -> str:
@@ -65,7 +65,7 @@ class Remedies:
         if order.source_topic_id != topic.source_topic_id:
             error = SourceTopicRecreated(
                 f"{partition}: the source topic was deleted and created again (id {topic.source_topic_id}, "
-                f"expected {order.source_topic_id}); its former life was copied from upstream offset {copied} on"
+                f"expected {order.source_topic_id}); its previous incarnation was copied from upstream offset {copied} on"
             )
         elif order.target_topic != topic.remote:
             error = TargetTopicRecreated(

@@ -382,7 +382,7 @@ def test_F43_a_file_broken_while_running_is_told_and_the_old_one_stays_in_force(
     said = len(mirror.output)
     path.write_bytes(text)
     row.recovered = await_ends(target_cluster, remote, {0: end + 20})
-    mirror.await_said("configuration file: all right again", TOLD_SECONDS_MAX, after=said)
+    mirror.await_said("configuration file: works again", TOLD_SECONDS_MAX, after=said)
     copied = java_records(target_cluster.bootstrap, remote)
     assert compare(java_records(source_cluster.bootstrap, GROUPED), copied) == []
     row.seen = "told; copied on; slots that died then did not start, and went on when the file was as before"

@@ -132,8 +132,8 @@ def test_F46_callers_who_ask_too_much_too_often_or_too_slowly_do_not_hold_up_the
     path = write_properties(tmp_path, *addresses, alias=alias, topics=topic, more="refresh.topics.interval.seconds = 1")
     flow = Flow(source_cluster, target_cluster, alias=alias, topic=topic, partitions=PARTITIONS)
     with MirrorProcess(path, "--listen", "0") as mirror:
-        wait_until(lambda: "answers at http://127.0.0.1:" in mirror.output, "it listens")
-        port = int(re.findall(r"answers at http://127\.0\.0\.1:(\d+)", mirror.output)[0])
+        wait_until(lambda: "listening on http://127.0.0.1:" in mirror.output, "it listens")
+        port = int(re.findall(r"listening on http://127\.0\.0\.1:(\d+)", mirror.output)[0])
         with flow.load(PER_SECOND):
             flow.await_copying(why=lambda: mirror.output)
             before, _, _ = Pace(flow).over(SECONDS)

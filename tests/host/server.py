@@ -32,7 +32,7 @@ import sparkmirror.cli
 import sparkmirror.spark
 from sparkmirror.local.leash import follow_parent_into_death
 from sparkmirror.session.class_archive import archive_option
-from sparkmirror.session.spark_slots import JVM_OPTIONS, LANE_SETTINGS, LOCAL_SETTINGS, PYTHON
+from sparkmirror.session.spark_slots import JVM_OPTIONS, LOCAL_SETTINGS, PYTHON, QUERY_SETTINGS
 
 REQUEST_BYTES_MAX = 1 << 20
 JVM_START_S = 120.0
@@ -54,7 +54,7 @@ class Jvm:
     def __init__(self) -> None:
         # The room of a JVM with queries, and the compiler of one that lives for seconds: no test sends much through it.
         options = f"{LOCAL_SETTINGS[JVM_OPTIONS]} {archive_option(has_queries=True)}"
-        words = ["--driver-memory", LANE_SETTINGS["spark.driver.memory"], "--conf", f"{JVM_OPTIONS}={options}"]
+        words = ["--driver-memory", QUERY_SETTINGS["spark.driver.memory"], "--conf", f"{JVM_OPTIONS}={options}"]
         words += ["--conf", "spark.ui.showConsoleProgress=false", "pyspark-shell"]
         with tempfile.TemporaryDirectory() as folder:
             told = Path(folder) / "told"

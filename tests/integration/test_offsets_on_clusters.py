@@ -283,8 +283,8 @@ def test_a_preview_shows_every_record_to_the_byte(story: Story) -> None:
     [place] = [place for place, key in story.before if key == key_of("om1", AGAIN)]
     line = f'    mm2-offsets.om1.internal-{place} {key_of("om1", AGAIN).decode()}: {{"offset":19}} -> a tombstone'
     assert line in story.preview.splitlines()
-    assert "20 offsets that were copied come again, behind what the target holds" in story.preview
-    assert "nothing was changed; --yes does it" in story.preview
+    assert "20 copied offsets are copied again, after what the target holds" in story.preview
+    assert "nothing was changed; --yes applies it" in story.preview
     [change] = [change for change in story.previewed["changes"] if change["partition"] == 0]
     assert (change["key"], change["value"], change["next_offset"]) == (key_of("om1", AGAIN).decode(), None, 0)
 
@@ -559,7 +559,7 @@ def test_a_flow_of_ours_is_reset_undone_and_begun_with_empty_copies(source_clust
     reset = done("reset", file, "--all", "--yes")
     assert set(java_positions(target_cluster, "mm2-offsets.omo.internal").values()) == {None}
     undone = done("undo", file, undo_file(reset), "--yes")
-    assert "records of the ledger are taken back" in undone
+    assert "records of the ledger are restored" in undone
     assert java_positions(target_cluster, "mm2-offsets.omo.internal") == before
     rows = told_json("list", file)["flows"][0]["positions"]
     assert [(row["mm2_offset"], row["ledger_next"], row["lag"]) for row in rows] == [(9, 10, 0)] * 4

@@ -154,7 +154,7 @@ def test_one_topic_begins_with_an_empty_copy_and_its_groups_follow(
         mm2.stop()
     move_log_start(source, topic, 1, 20)
     told = done("reset", file, "--topic", topic, "--with-target", "--yes")
-    assert f"{topic}-1: an offset sync that begins anew was written" in told
+    assert f"{topic}-1: an offset sync that restarts the offset map was written" in told
     assert java_offsets(target, group, f"oe.{topic}") == {}
     with mirror_maker(file, "empty-2") as mm2:
         await_true(lambda: count(target, f"oe.{topic}") == 20, WAIT_S, "partition 0 comes again")

@@ -493,7 +493,7 @@ def test_a_right_that_is_taken_away_is_told_with_who_needs_it_and_copying_goes_o
         row.recovered = time.monotonic() - restored
         lines = [line for line in mirror.output[said:].splitlines() if loss.told in line]
         if not any(word in lines[0] for word in (" waiting", " stopped")):
-            mirror.await_said("all right again", HEALED_S_MAX, after=is_over)
+            mirror.await_said("works again", HEALED_S_MAX, after=is_over)
         assert len(lines) <= 5, lines  # and not once for every try
 
 

@@ -1,4 +1,4 @@
-"""sparkmirror inspect: what each group's position on the target is worth."""
+"""sparkmirror inspect: how accurate each group's offset on the target is."""
 
 from sparkmirror.cli.inspect.command import InspectCommand, InspectorCommand, inspect
 

@@ -1,4 +1,4 @@
-"""The command: options of Aiven's offset sync inspector 0.1 with their meanings, and ours."""
+"""The command: the options of Aiven's offset sync inspector 0.1 with the same meanings, and our own."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from sparkmirror.topology import JavaPattern, RegexRefused, compile_java, requir
 
 FORMATS = ("table", "csv", "csv-ext", "json")
 STRICT_USAGE = 255
-# The original's own; an abbreviation that fits one of them is that one, whatever other options there are.
+# The original's own options. An abbreviation that matches one of them selects it, whatever other options match.
 ORIGINAL = (
     "--mm2-config", "--output-path", "--admin-timeout", "--request-timeout", "--include-inactive-groups",
     "--include-ok-groups", "--emit-summary", "--help",
@@ -46,10 +46,10 @@ CHECKPOINTS_OFF = "not inspected: checkpoints are off (emit.checkpoints.enabled,
 
 
 class InspectCommand(TyperCommand):
-    """Takes long options by any unique beginning, and ends with the contract's status for a wrong command line."""
+    """Accepts any unique prefix of a long option, and exits with the documented status for a wrong command line."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As typer does, with whole names in the place of beginnings."""
+        """As typer does, with prefixes replaced by full option names."""
         known = [name for parameter in self.params for name in parameter.opts if name.startswith("--")]
         is_strict = any(word.startswith("--compat") for word in args)
         with usage_status(STRICT_USAGE if is_strict else USAGE):
@@ -80,7 +80,7 @@ class InspectorCommand(InspectCommand):
 
 
 def unabbreviated(words: Sequence[str], known: Sequence[str]) -> list[str]:
-    """`--emit` as `--emit-summary`; a beginning that fits several stays as it is, to be refused."""
+    """`--emit` as `--emit-summary`; a prefix that matches several options is unchanged, so typer refuses it."""
     found = []
     for word in words:
         name, equals, value = word.partition("=")
@@ -99,36 +99,36 @@ def inspect(
     is_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     output_path: Annotated[str | None, typer.Option(help="Write to this file.", metavar="FILE")] = None,
     include_inactive_groups: Annotated[
-        bool, typer.Option("--include-inactive-groups", help="Also groups without members.")
+        bool, typer.Option("--include-inactive-groups", help="Include groups without members.")
     ] = False,
-    include_ok_groups: Annotated[bool, typer.Option("--include-ok-groups", help="Also what is as it should be.")] = False,
-    emit_summary: Annotated[bool, typer.Option("--emit-summary", help="Count rows by kind, after a CSV.")] = False,
-    flow: Annotated[list[str] | None, typer.Option(help="Only this flow; may be repeated.", metavar="A->B")] = None,
-    group: Annotated[str | None, typer.Option(help="Only groups that fit.", metavar="REGEX")] = None,
-    topic: Annotated[str | None, typer.Option(help="Only source topics that fit.", metavar="REGEX")] = None,
+    include_ok_groups: Annotated[bool, typer.Option("--include-ok-groups", help="Include rows with the result OK.")] = False,
+    emit_summary: Annotated[bool, typer.Option("--emit-summary", help="Print row counts after the CSV.")] = False,
+    flow: Annotated[list[str] | None, typer.Option(help="Only this flow; repeatable.", metavar="A->B")] = None,
+    group: Annotated[str | None, typer.Option(help="Only groups that match.", metavar="REGEX")] = None,
+    topic: Annotated[str | None, typer.Option(help="Only source topics that match.", metavar="REGEX")] = None,
     no_record_reads: Annotated[
-        bool, typer.Option("--no-record-reads", help="Read no records: positions are estimated.")
+        bool, typer.Option("--no-record-reads", help="Do not read records; positions are estimated.")
     ] = False,
     budget: Annotated[
-        int, typer.Option(help="Records that a search may read in one partition.", min=0, metavar="RECORDS")
+        int, typer.Option(help="Maximum number of records to read in one partition.", min=0, metavar="RECORDS")
     ] = WalkLimits().records,
     behind_max: Annotated[
-        int | None, typer.Option(help="A position that reads more records again is a warning.", min=0, metavar="RECORDS")
+        int | None, typer.Option(help="Warn if a group would re-read more records than this.", min=0, metavar="RECORDS")
     ] = None,
-    watch: Annotated[float | None, typer.Option(help="Look again every so many seconds.", min=1, metavar="SECONDS")] = None,
-    admin_timeout: Annotated[str, typer.Option(help="How long a question is repeated.", metavar="DURATION")] = "PT1M",
-    request_timeout: Annotated[str, typer.Option(help="How long one request may take.", metavar="DURATION")] = "PT30S",
+    watch: Annotated[float | None, typer.Option(help="Repeat every so many seconds.", min=1, metavar="SECONDS")] = None,
+    admin_timeout: Annotated[str, typer.Option(help="How long to retry a request.", metavar="DURATION")] = "PT1M",
+    request_timeout: Annotated[str, typer.Option(help="Timeout of one request.", metavar="DURATION")] = "PT30S",
     compat: Annotated[
-        str | None, typer.Option(help="strict: as the inspector 0.1, with its defects.", metavar="strict")
+        str | None, typer.Option(help="strict: behave exactly as the inspector 0.1, defects included.", metavar="strict")
     ] = None,
-    exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Status 0 whatever is found.")] = False,
+    exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit with status 0 whatever is found.")] = False,
     finished_is_zero: Annotated[bool, typer.Option("--finished-is-zero", hidden=True)] = False,
 ) -> None:
-    """Say what each group's position on the target is worth, of flows run by sparkmirror or MirrorMaker 2. Changes nothing.
+    """Check the accuracy of each group's offset on the target, for flows of sparkmirror or MirrorMaker 2. Read-only.
 
-    Takes the options of Aiven's offset sync inspector and prints its columns. docs/inspector.md explains all of it.
+    Takes the options of Aiven's offset sync inspector and prints the same columns. See docs/inspector.md.
 
-    Status: 0 nothing is wrong; 1 wrong options or configuration; 2 a question is open; 3 a warning; 4 an error.
+    Exit status: 0 nothing wrong; 1 wrong options or configuration; 2 incomplete; 3 warnings; 4 errors.
     """
     path = _one_path(file, mm2_config)
     wanted = _Wanted(
@@ -171,7 +171,7 @@ class _Wanted:
 
     @property
     def knows_more(self) -> bool:
-        """Whether more is asked for than the original's columns."""
+        """Whether the output has more than the original's columns."""
         return self.form != "csv"
 
 
@@ -198,7 +198,7 @@ def _form(form: str, *, is_json: bool, compat: str | None, watch: float | None) 
     if chosen not in FORMATS or (is_json and chosen != "json"):
         raise typer.BadParameter(f"expected {', '.join(FORMATS)}, found {printable(chosen)}", param_hint="--format")
     if compat is not None and chosen != "csv":
-        raise typer.BadParameter("strict knows only csv", param_hint="--format")
+        raise typer.BadParameter("strict supports only csv", param_hint="--format")
     if watch is not None and chosen == "csv":
         raise typer.BadParameter("csv has no column for the time; use csv-ext", param_hint="--watch")
     return chosen
@@ -212,7 +212,7 @@ def _patience(admin_timeout: str, request_timeout: str) -> Patience:
         except ValueError as error:
             raise typer.BadParameter(printable(str(error)), param_hint=option) from error
         if found[option] <= 0:
-            raise typer.BadParameter(f"expected more than no time, found {printable(text)}", param_hint=option)
+            raise typer.BadParameter(f"expected a positive duration, found {printable(text)}", param_hint=option)
     if found["--admin-timeout"] < found["--request-timeout"]:
         raise typer.BadParameter("expected at least --request-timeout", param_hint="--admin-timeout")
     return Patience(request_s=found["--request-timeout"], retry_s=found["--admin-timeout"])
@@ -227,7 +227,7 @@ def _pattern(text: str | None, option: str) -> JavaPattern | None:
         raise typer.BadParameter(printable(str(error)), param_hint=option) from error
 
 
-# --- looking -----------------------------------------------------------------------------------------------------
+# --- reading -----------------------------------------------------------------------------------------------------
 
 
 def _inspect_all(wanted: _Wanted, options: InspectOptions, watch: float | None) -> int:
@@ -288,7 +288,7 @@ def _inspect_flow(
         inspection.close()
 
 
-# --- telling -----------------------------------------------------------------------------------------------------
+# --- output ------------------------------------------------------------------------------------------------------
 
 
 def _writer(wanted: _Wanted, out: TextIO) -> _Form:
@@ -320,10 +320,10 @@ def _output(wanted: _Wanted) -> Iterator[TextIO]:
 def _tell_notes(reports: Sequence[tuple[InspectedFlow, Notes]]) -> None:
     for report, notes in reports:
         for note in notes:
-            print(f"sparkmirror: {printable(f'{report.flow}: {_note_words(note)}')}", file=sys.stderr)
+            print(f"sparkmirror: {printable(f'{report.flow}: {_note_text(note)}')}", file=sys.stderr)
         if notes.left_out:
             print(f"sparkmirror: {printable(report.flow)}: and {notes.left_out} more notes", file=sys.stderr)
 
 
-def _note_words(note: Note) -> str:
+def _note_text(note: Note) -> str:
     return f"{note.message}; needs {note.needs}" if note.needs and "needs" not in note.message else note.message

@@ -1,4 +1,4 @@
-"""Rows for programs: the original's CSV, the same with more columns, and JSON. Written as the rows come."""
+"""Machine-readable rows: the original's CSV, the same with more columns, and JSON. Rows are written as they arrive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparkmirror.examination import FlowTally, InspectedFlow, InspectedRow
 from sparkmirror.offsets.proof import Proof
 from sparkmirror.state import Notes
 
-SCHEMA = 1  # of the JSON; raised when a field changes its meaning or goes away, not when one comes
+SCHEMA = 1  # of the JSON; raised when a field is removed or changes its meaning, not when a field is added
 
 EXTRA_COLUMNS = (
     "TARGET TOPIC", "CHECKPOINT UPSTREAM OFFSET", "CHECKPOINT DOWNSTREAM OFFSET", "CHECKPOINT TIME MS",
@@ -25,7 +25,7 @@ EXTRA_COLUMNS = (
 
 
 def is_listed(row: InspectedRow, *, includes_ok: bool, knows_more: bool) -> bool:
-    """Whether a row is printed: what is not OK always; with more knowledge also what the verdict calls OK and is not."""
+    """Whether to print a row: every row that is not OK; with extra columns also a row that the original wrongly calls OK."""
     worse = knows_more and row.finding is not None and row.finding.severity >= Severity.WARNING
     return includes_ok or not row.verdict.is_ok or worse
 
@@ -50,7 +50,7 @@ class CsvForm:
 
 
 class ExtendedCsvForm:
-    """The 21 columns and what else is known, quoted as RFC 4180 has it."""
+    """The 21 columns and the extra ones, quoted as in RFC 4180."""
 
     def __init__(self, out: TextIO, path: str) -> None:
         self._out, self._path = out, path
@@ -72,7 +72,7 @@ class ExtendedCsvForm:
 
 
 class JsonForm:
-    """One document; rows are written as they come, flows and notes behind them."""
+    """One document; rows are written as they arrive, then flows and notes."""
 
     def __init__(self, out: TextIO, path: str) -> None:
         self._out, self._path = out, path
@@ -89,7 +89,7 @@ class JsonForm:
         self._is_first = False
 
     def end(self, reports: list[tuple[InspectedFlow, Notes]], status: int) -> None:
-        """Everything behind the rows."""
+        """Everything after the rows."""
         flows = [_flow_value(report, notes) for report, notes in reports]
         complete = all(report.is_complete for report, _ in reports)
         rest = json.dumps({"flows": flows, "complete": complete, "status": status})

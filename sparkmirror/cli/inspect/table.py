@@ -1,4 +1,4 @@
-"""The report for people: each flow in two lines, then its causes, worst first: what it is, what it means, what to do."""
+"""The report as text: each flow in two lines, then its causes, worst first: what it is, what it means, what to do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparkmirror.diagnose.findings import Severity
 from sparkmirror.examination import CauseTally, FlowHealth, FlowTally, InspectedFlow, InspectedRow
 from sparkmirror.state import Notes
 
-# In the order of how good they are.
+# From best to worst.
 RESULTS = (
     "exact", "synced", "behind", "moving", "unproven", "the target's own", "empty", "too old", "not synced", "ahead",
     "beyond end",
@@ -22,7 +22,7 @@ RESULTS = (
 
 
 class TableForm:
-    """Takes rows only to add them up elsewhere; prints at the end."""
+    """Ignores rows, which the tally counts; prints at the end."""
 
     def __init__(self, out: TextIO, *, includes_ok: bool, path: str) -> None:
         self._console = Console(file=out, highlight=False, soft_wrap=True)
@@ -30,12 +30,12 @@ class TableForm:
         self._before: dict[str, InspectedFlow] = {}
 
     def begin(self, path: str) -> None:
-        """A terminal that is watched is cleared for the next sample."""
+        """Clears the terminal for the next sample."""
         if self._before and self._console.is_terminal:
             self._console.clear()
 
     def row(self, row: InspectedRow) -> None:
-        """Rows are in the tally."""
+        """Does nothing: the tally has the rows."""
 
     def end(self, reports: list[tuple[InspectedFlow, Notes]], status: int) -> None:
         """Everything."""
@@ -62,7 +62,7 @@ def flow_lines(
             yield from _cause_lines(cause, path, before)
     if not report.is_complete:
         yield [("", "")]
-        yield [("not complete: ", "bold yellow"), ("questions stayed open, see the notes", "")]
+        yield [("not complete: ", "bold yellow"), ("some checks could not run, see the notes", "")]
 
 
 def _health(report: InspectedFlow, before: InspectedFlow | None) -> str:
@@ -77,7 +77,7 @@ def _health(report: InspectedFlow, before: InspectedFlow | None) -> str:
 
 def _written(health: FlowHealth) -> str:
     if health.last_written_ms is None:
-        return "nothing was ever written by a mirror"
+        return "no mirror has written anything yet"
     ago_s = max(health.read_at_ms - health.last_written_ms, 0) / 1000
     return f"{health.runner}, last written {duration(ago_s)} ago"
 

@@ -1,4 +1,4 @@
-"""sparkmirror offsets …: what is stored of the flows' positions, and where their partitions go on."""
+"""sparkmirror offsets …: lists and changes the stored positions of flows."""
 
 import typer
 
@@ -13,7 +13,7 @@ from sparkmirror.cli.offsets.undo import undo
 __all__ = ["export", "import_", "list_", "offsets", "reset", "set_", "skip", "undo"]
 
 offsets = typer.Typer(
-    help="Show where partitions stand, and say where they go on while nobody runs the flow.",
+    help="Show the positions of a flow, and change them while the flow is stopped.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

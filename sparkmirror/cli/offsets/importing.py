@@ -47,7 +47,7 @@ def import_(
     In the file an offset is the *last* one copied, as MirrorMaker 2 stores it: {"offset":40} goes on at 41, and null at
     the beginning.
 
-    Status: 0 changed, or with nothing to change, or told without --yes; 2 refused; 5 somebody runs the flow.
+    Exit status: 0 changed, nothing to change, or dry run; 2 refused; 5 the flow is running.
     """
     storage = storage_of(connector, offsets_topic, worker_group)
     alias = choose_flow(load(file), flow).name.source

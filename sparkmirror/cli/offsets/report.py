@@ -11,7 +11,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.positions import GroupCommit, MoveVerdict, PositionChange, TargetPlan, UndoVerdict
 
 SCHEMA = 1  # of the JSON; raised when a field changes its meaning or goes away, not when one comes
-COMMITS_TOLD_MAX = 20
+COMMITS_SHOWN_MAX = 20
 TOMBSTONE = "a tombstone"
 
 
@@ -19,7 +19,7 @@ def as_lines(verdict: MoveVerdict) -> list[str]:
     """The verdict as plain text: each partition, each record that is written, each group that is concerned."""
     lines = [_head(verdict)]
     if verdict.proof:
-        lines.append(f"  run by {verdict.run_by}, not now: {verdict.proof}")
+        lines.append(f"  owner: {verdict.run_by} (stopped; proof: {verdict.proof})")
     done = "was" if verdict.is_applied else "would be"
     lines += [f"  {remote} {done} created on the target" for remote in verdict.created]
     lines += [f"  {move.partition}: {'; '.join(_move_facts(move))}" for move in verdict.moves]
@@ -48,7 +48,7 @@ def _end_lines(verdict: MoveVerdict) -> Iterator[str]:
     if verdict.undo_file:
         text = "what was there before is in" if verdict.is_applied else "what is there now would be saved to"
         yield f"  {text} {verdict.undo_file}"
-    yield "changed; the next run goes on there" if verdict.is_applied else "nothing was changed; --yes does it"
+    yield "changed; the next run resumes there" if verdict.is_applied else "nothing was changed; --yes applies it"
 
 
 def _move_facts(move: Move) -> list[str]:
@@ -60,7 +60,7 @@ def _move_facts(move: Move) -> list[str]:
     if move.copied_again:
         facts.append(_copied_again(move.copied_again))
     if move.is_map_new:
-        facts.append("a topic was deleted and created again: the offset map begins anew")
+        facts.append("a topic was deleted and created again: the offset map restarts")
     return facts
 
 
@@ -69,7 +69,7 @@ def _never_copied(first: int, until: int) -> str:
 
 
 def _copied_again(count: int) -> str:
-    return f"{amount(count)} offsets that were copied come again, behind what the target holds"
+    return f"{amount(count)} copied offsets are copied again, after what the target holds"
 
 
 def _change_lines(verdict: MoveVerdict, change: PositionChange) -> list[str]:
@@ -89,7 +89,7 @@ def _change_facts(verdict: MoveVerdict, change: PositionChange) -> Iterator[str]
     if change.given_up and change.next_offset is not None:
         yield _never_copied(change.next_offset - change.given_up, change.next_offset)
     if change.copied_again and verdict.target is not None:
-        yield f"{amount(change.copied_again)} offsets that were copied come again, into a new topic"
+        yield f"{amount(change.copied_again)} copied offsets are copied again, into a new topic"
     elif change.copied_again:
         yield _copied_again(change.copied_again)
     if change.is_unseen:
@@ -121,7 +121,7 @@ def _target_lines(verdict: MoveVerdict, plan: TargetPlan) -> Iterator[str]:
         if internal is not None:
             yield f"  {internal} {done} deleted"
     for partition in plan.restarted:
-        yield f"  {partition}: an offset sync that begins anew {done} written"
+        yield f"  {partition}: an offset sync that restarts the offset map {done} written"
     for topic in plan.kept:
         yield f"  {topic} stays: the source does not have its topic any more"
 
@@ -129,10 +129,10 @@ def _target_lines(verdict: MoveVerdict, plan: TargetPlan) -> Iterator[str]:
 def _commit_lines(verdict: MoveVerdict) -> Iterator[str]:
     """Groups that stand in the copies and for whom something changes."""
     text = [(commit, effect) for commit, effect in _effects(verdict) if effect]
-    for commit, effect in text[:COMMITS_TOLD_MAX]:
+    for commit, effect in text[:COMMITS_SHOWN_MAX]:
         yield f"group {commit.group} at {commit.offset} in {commit.partition}: {effect}"
-    if len(text) > COMMITS_TOLD_MAX:
-        yield f"and {amount(len(text) - COMMITS_TOLD_MAX)} more offsets of groups"
+    if len(text) > COMMITS_SHOWN_MAX:
+        yield f"and {amount(len(text) - COMMITS_SHOWN_MAX)} more offsets of groups"
 
 
 def _effects(verdict: MoveVerdict) -> Iterator[tuple[GroupCommit, str]]:
@@ -161,18 +161,18 @@ def _sizes(moved: Move | PositionChange) -> tuple[int, int]:
 def undo_lines(verdict: UndoVerdict) -> list[str]:
     """What is written back, or was."""
     lines = [f"flow {verdict.flow}: as it was at {verdict.time}, before: {verdict.command}"]
-    lines.append(f"  run by {verdict.run_by}, not now: {verdict.proof}")
+    lines.append(f"  owner: {verdict.run_by} (stopped; proof: {verdict.proof})")
     for back in verdict.records:
         place, key = back.record.place, _text(back.record.key)
         lines.append(f"    {place} {key}: {_value(back.value_now)} -> {_value(back.record.value)}")
     if verdict.ledger_records:
-        lines.append(f"  {amount(verdict.ledger_records)} records of the ledger are taken back: it says what it said before")
+        lines.append(f"  {amount(verdict.ledger_records)} records of the ledger are restored")
     if verdict.commits:
         lines.append(f"  {amount(verdict.commits)} offsets of groups are set again")
     if verdict.undo_file:
         text = "what was there before is in" if verdict.is_applied else "what is there now would be saved to"
         lines.append(f"  {text} {verdict.undo_file}")
-    lines.append("changed; the next run goes on there" if verdict.is_applied else "nothing was changed; --yes does it")
+    lines.append("changed; the next run resumes there" if verdict.is_applied else "nothing was changed; --yes applies it")
     return [printable(line) for line in lines]
 
 

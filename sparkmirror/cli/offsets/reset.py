@@ -54,7 +54,7 @@ def reset(
     A flow of sparkmirror's moves in its ledger, and MirrorMaker 2's position is set with it. A flow of MirrorMaker 2's
     has only its own records: the position is forgotten by a tombstone in the very partition that holds its key.
 
-    Status: 0 changed, or with nothing to change, or told without --yes; 2 refused; 5 somebody runs the flow.
+    Exit status: 0 changed, nothing to change, or dry run; 2 refused; 5 the flow is running.
     """
     require_topic(topic, is_all=is_all)
     storage = storage_of(connector, offsets_topic, worker_group)

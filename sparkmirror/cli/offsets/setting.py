@@ -1,4 +1,4 @@
-"""sparkmirror offsets set FILE: say at which source offset copying goes on."""
+"""sparkmirror offsets set FILE: set the source offset at which copying resumes."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def set_(
     yes: Yes = False,
     is_json: IsJson = False,
 ) -> None:
-    """Say at which source offset copying goes on: the next one that is copied.
+    """Set the source offset at which copying resumes: the next one to copy.
 
     MirrorMaker 2 itself stores the *last* offset that it copied: to go on at 41, {"offset":40} is written, and to go on
     at 0 its position is forgotten. {"offset":0} would begin at 1 and never copy the first record.
 
-    Status: 0 changed, or with nothing to change, or told without --yes; 2 refused; 5 somebody runs the flow.
+    Exit status: 0 changed, nothing to change, or dry run; 2 refused; 5 the flow is running.
     """
     require_topic(topic, is_all=is_all)
     storage = storage_of(connector, offsets_topic, worker_group)

@@ -1,4 +1,4 @@
-"""sparkmirror offsets skip FILE: go on behind what cannot be copied."""
+"""sparkmirror offsets skip FILE: resume after what cannot be copied."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def skip(
 ) -> None:
     """Accept a gap: records that the source deleted, or that cannot be copied. The ledger keeps it, and `plan` shows it.
 
-    Also goes on behind what somebody else wrote to the target. MirrorMaker 2 is told the offset before --to as the last
-    one that it copied: to pass over a record at 41, skip --to 42.
+    Also resumes after foreign records on the target. MirrorMaker 2's position is set to the offset before --to, the last
+    one copied: to skip a record at 41, use --to 42.
 
-    Status: 0 changed, or with nothing to change, or told without --yes; 2 refused; 5 somebody runs the flow.
+    Exit status: 0 changed, nothing to change, or dry run; 2 refused; 5 the flow is running.
     """
     goal = None if to is None else Goal("offset", to)
     storage = storage_of(connector, offsets_topic, worker_group)

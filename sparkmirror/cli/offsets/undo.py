@@ -29,7 +29,7 @@ def undo(
     A move in sparkmirror's ledger is taken back only while nothing was copied after it. Copies that --with-target deleted
     do not come back.
 
-    Status: 0 changed, or told without --yes; 2 refused; 5 somebody runs the flow.
+    Exit status: 0 changed, or dry run; 2 refused; 5 the flow is running.
     """
     request = stored_positions.UndoRequest(saved, worker_group, undo_file)
     verdict = stored_positions.undo(load(file), request, is_applied=is_wanted(yes=yes, dry_run=dry_run))

@@ -14,21 +14,23 @@ from sparkmirror.config import load
 from sparkmirror.errors import MoveRefused
 from sparkmirror.positions import Goal, MoveRequest, StoragePlace, apply, parse_goal, preview
 
+WITH_TARGET_HELP = "Also delete the remote topics, their group offsets, checkpoints and offset syncs."
+
 Topic = Annotated[str | None, typer.Option(help="The topic, by its name on the source.", metavar="NAME")]
 All = Annotated[bool, typer.Option("--all", help="Every topic of the flow.")]
 Partition = Annotated[int | None, typer.Option(help="Only this partition.", metavar="NUMBER", min=0)]
 Flow = Annotated[str | None, typer.Option(help="Which flow, if FILE has several.", metavar="A->B")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it; without this only told what would change.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would change, which is the default.")]
-IsJson = Annotated[bool, typer.Option("--json", help="JSON with a schema number.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Apply the change (default: dry run).")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change (the default).")]
+IsJson = Annotated[bool, typer.Option("--json", help="Print JSON with a schema number.")]
 UndoFile = Annotated[
-    str | None, typer.Option(help="Save what is there to this new file; by default one beside FILE.", metavar="PATH")
+    str | None, typer.Option(help="Save the old state to this new file (default: one next to FILE).", metavar="PATH")
 ]
 ForceUnseen = Annotated[
-    bool, typer.Option("--force-unseen", help="MirrorMaker 2: write keys that nobody wrote before, too.")
+    bool, typer.Option("--force-unseen", help="MirrorMaker 2: also write keys that do not exist yet.")
 ]
 WithTarget = Annotated[
-    bool, typer.Option("--with-target", help="Delete the copies, and what speaks of their offsets, to begin with none.")
+    bool, typer.Option("--with-target", help=WITH_TARGET_HELP)
 ]
 Connector = Annotated[
     str | None, typer.Option(help="MirrorMaker 2 on a Connect cluster: the source connector's name.", metavar="NAME")
@@ -39,7 +41,7 @@ OffsetsTopics = Annotated[
                  metavar="NAME"),
 ]  # fmt: skip
 WorkerGroup = Annotated[
-    str | None, typer.Option(help="Its workers' group.id; by default every Connect group is looked at.", metavar="NAME")
+    str | None, typer.Option(help="Its workers' group.id; by default every Connect group is checked.", metavar="NAME")
 ]
 
 
@@ -66,7 +68,7 @@ def goal_of(text: str) -> Goal:
 def is_wanted(*, yes: bool, dry_run: bool) -> bool:
     """Whether to do it."""
     if yes and dry_run:
-        raise typer.BadParameter("--yes does it, --dry-run does not", param_hint="--dry-run")
+        raise typer.BadParameter("cannot be combined with --yes", param_hint="--dry-run")
     return yes
 
 

@@ -87,4 +87,4 @@ def test_mirror_maker_takes_the_properties_file_and_clusters(words: str) -> None
 def test_mirror_maker_names_what_runs_it_in_the_background(words: str) -> None:
     ended = CliRunner().invoke(mirror_maker_app, words.split())
     assert ended.exit_code == 2
-    assert "-daemon is not supported; a service manager or nohup runs it in the background" in ended.stderr
+    assert "-daemon is not supported; use a service manager or nohup to run it in the background" in ended.stderr

@@ -69,13 +69,13 @@ def test_a_verdict_says_old_and_new_position_and_what_is_given_up() -> None:
         "  orders-0: next upstream offset 10 -> 17, written at 11 on the target; offsets 10 to 16 (7) are never copied",
         "  orders-1: stays as it is",
         "  what is there now would be saved to u.json",
-        "nothing was changed; --yes does it",
+        "nothing was changed; --yes applies it",
     ]
 
 
 def test_a_verdict_that_was_carried_out_says_so() -> None:
     *_, saved, last = as_lines(replace(VERDICT, is_applied=True))
-    assert (saved, last) == ("  what was there before is in u.json", "changed; the next run goes on there")
+    assert (saved, last) == ("  what was there before is in u.json", "changed; the next run resumes there")
     assert as_lines(replace(VERDICT, moves=()))[-1] == "there is nothing to change"
 
 
@@ -84,21 +84,21 @@ def test_a_verdict_says_what_comes_again_and_what_the_map_forgets() -> None:
     told = as_lines(replace(VERDICT, moves=(move,), created=("A.orders",)))
     assert told[1] == "  A.orders would be created on the target"
     assert "next upstream offset nothing -> 17" in told[2]
-    assert "1,234 offsets that were copied come again" in told[2]
-    assert "the offset map begins anew" in told[2]
+    assert "1,234 copied offsets are copied again" in told[2]
+    assert "the offset map restarts" in told[2]
 
 
 def test_a_change_of_mm2s_records_is_told_to_the_byte() -> None:
     assert as_lines(THEIRS) == [
         "flow A->B: orders -> A.orders",
-        "  run by MirrorMaker 2, not now: group A-mm2 on B has no members",
+        "  owner: MirrorMaker 2 (stopped; proof: group A-mm2 on B has no members)",
         "  orders-0: next upstream offset 42 -> 0; the source has 0 to 50, the target ends at 42; "
-        "42 offsets that were copied come again, behind what the target holds",
+        "42 copied offsets are copied again, after what the target holds",
         f"    mm2-offsets.A.internal-3 {KEY.decode()}: "
         '{"offset":41} -> a tombstone',
         "  group billing at 40 in A.orders-0: the 42 offsets that come again lie behind it, it may read them twice",
         "  what is there now would be saved to u.json",
-        "nothing was changed; --yes does it",
+        "nothing was changed; --yes applies it",
     ]
 
 
@@ -120,10 +120,10 @@ def test_what_is_deleted_on_the_target_is_told() -> None:
     told = as_lines(replace(THEIRS, target=PLAN))
     assert "  A.orders would be deleted on the target" in told
     assert "  A.checkpoints.internal would be deleted" in told
-    assert "  orders-0: an offset sync that begins anew would be written" in told
+    assert "  orders-0: an offset sync that restarts the offset map would be written" in told
     assert "  A.gone stays: the source does not have its topic any more" in told
     assert "  group billing at 40 in A.orders-0: its offset would be deleted with the topic" in told
-    assert "come again, into a new topic" in told[2]
+    assert "copied offsets are copied again, into a new topic" in told[2]
     same = as_lines(replace(THEIRS, target=replace(PLAN, namesakes=("A.orders",)), is_applied=True))
     assert any("A.orders was deleted on the target; it has the same name on both sides" in line for line in same)
 
@@ -155,7 +155,7 @@ def test_an_undo_says_which_command_it_undoes_and_every_record() -> None:
     told = undo_lines(verdict)
     assert told[0] == "flow A->B: as it was at 2026-01-31T12:00:00Z, before: sparkmirror offsets reset f --all --yes"
     assert f"    mm2-offsets.A.internal-3 {KEY.decode()}: a tombstone -> " + '{"offset":41}' in told
-    assert told[-1] == "nothing was changed; --yes does it"
+    assert told[-1] == "nothing was changed; --yes applies it"
     assert undo_json(verdict)["records"][0]["value"] == '{"offset":41}'
 
 

@@ -98,8 +98,8 @@ def test_a_flood_of_notes_is_a_bounded_number_of_lines_that_say_how_many_were_le
     notes = FlowNotes(f"note {at}" for at in range(10_000))
     found = [line for _, line in logged(notes, (0.0, ""), (1.0, ""))]
     assert len(found) == NOTES_MAX + 1
-    assert found[-1] == f"{10_000 - NOTES_MAX} older notes were left out"
-    assert logged(notes, (0.0, "another"))[-1] == (0.0, f"{10_001 - NOTES_MAX} older notes were left out")
+    assert found[-1] == f"{10_000 - NOTES_MAX} older notes were dropped"
+    assert logged(notes, (0.0, "another"))[-1] == (0.0, f"{10_001 - NOTES_MAX} older notes were dropped")
 
 
 def test_a_live_view_says_a_note_that_comes_again_again() -> None:
@@ -150,15 +150,15 @@ def test_lines_have_time_level_flow_and_message() -> None:
     view.show([a_flow()], 1.0)
     view.show([a_flow()], 5.0)
     assert len(lines) == 2
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO A->B running", lines[0])
-    assert " INFO A->B running records=0 " in lines[1]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z sparkmirror INFO A->B running", lines[0])
+    assert " sparkmirror INFO A->B running records=0 " in lines[1]
 
 
 def test_control_characters_in_a_reason_do_not_reach_the_terminal() -> None:
     lines: list[str] = []
     LogView(lines.append).show([a_flow(reason="\x1b[31m\nERROR forged\u202e", state="waiting")], 0.0)
     assert len(lines) == 1
-    assert lines[0].endswith(r"WARN A->B waiting: \x1b[31m\nERROR forged\u202e")
+    assert lines[0].endswith(r" sparkmirror WARN A->B waiting: \x1b[31m\nERROR forged\u202e")
     assert "\x1b" not in drawn(a_flow(reason="\x1b[31mred"))
 
 
