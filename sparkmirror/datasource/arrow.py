@@ -1,4 +1,4 @@
-"""Columns of records as Arrow's, and back. Spark hands both over without touching a row."""
+"""Columns of records as Arrow's, and back. Spark passes both without touching a row."""
 
 from __future__ import annotations
 

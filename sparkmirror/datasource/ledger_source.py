@@ -80,7 +80,7 @@ def _read(options: ReadOptions, wanted: InputPartition) -> Iterator[Row]:
 
 
 class LedgerReader(BatchReader):
-    """The ledger as it stands."""
+    """The ledger as it is now."""
 
     def read(self, partition: InputPartition) -> Iterator[Row]:
         """In a task: the rows of one range."""
@@ -108,7 +108,7 @@ class KafkaLedger(DataSource):
         return SCHEMA
 
     def reader(self, schema: StructType) -> LedgerReader:
-        """The ledger as it stands."""
+        """The ledger as it is now."""
         return LedgerReader(ReadOptions.of_ledger(self.options))
 
     def streamReader(self, schema: StructType) -> LedgerStream:

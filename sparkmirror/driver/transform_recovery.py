@@ -251,7 +251,7 @@ def _read(
 ) -> tuple[list[LandedBatch], bool]:
     end = _settled_end(context, target)
     if failpoints.ARMED:
-        failpoints.point("lane.log_settled")
+        failpoints.point("transform.log_settled")
     at, deadline = start, time.monotonic() + SETTLE_S
     found, is_fenced = [], False
     while at < end:

@@ -94,7 +94,7 @@ class PartitionHistory:
         return receipt.position if receipt is not None else newest.position
 
     def source_leader_epoch(self) -> int:
-        """The leader epoch of the last proven upstream record, −1 if unknown or if the copy goes on elsewhere."""
+        """The leader epoch of the last proven upstream record, −1 if unknown or if the copy resumes elsewhere."""
         opens = self.counted()
         for attempt in sorted(opens, reverse=True):
             receipt = self.receipts.get(attempt)
@@ -105,7 +105,7 @@ class PartitionHistory:
         return -1
 
     def accepted_gaps(self) -> list[Gap]:
-        """What was given up in the source topic's present life and not copied after all, in order."""
+        """What was given up in the source topic's present incarnation and not copied after all, in order."""
         if not self.gaps:
             return []
         newest, opens, chain = self.newest, self.counted(), self._chain()
@@ -147,7 +147,7 @@ class PartitionHistory:
                     end = run.upstream + run.length
 
     def routed_runs(self) -> dict[TopicPartition, list[Run]]:
-        """The runs that lie elsewhere, in order, by where; of the source topic's present life."""
+        """The runs that lie elsewhere, in order, by where; of the source topic's present incarnation."""
         newest, found = self.newest, dict[TopicPartition, list[Run]]()
         moves = [order for order in self.counted().values() if order.is_move]
         for routed in sorted(self.routed.values(), key=lambda r: r.runs[0].upstream):

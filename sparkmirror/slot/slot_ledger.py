@@ -43,7 +43,7 @@ class SlotLedger:
         self.malformed = 0
 
     def follow(self, take: Callable[[list[LedgerRecord]], None]) -> Procedure:
-        """TransformProducers over every new record, for ever."""
+        """Passes every new record to `take`, for ever."""
         while True:
             try:
                 records = yield from self._poll()

@@ -17,7 +17,9 @@ from sparkmirror.transforms.shaping import as_written, shaped
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-def find_culprit(session: SparkSession, flow: FlowSettings, order: QueryOrder, suspect: Suspect) -> PoisonRecord | None:
+def find_poison_record(
+    session: SparkSession, flow: FlowSettings, order: QueryOrder, suspect: Suspect
+) -> PoisonRecord | None:
     """The first failing record of a range; none if the range passes."""
     start, end = suspect.start, suspect.end
     reason = _failure(session, flow, order, suspect, start, end)

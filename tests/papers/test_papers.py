@@ -18,7 +18,7 @@ PAGES = [pytest.param(page, id=page.relative_to(ROOT).as_posix()) for page in pa
 PLACEHOLDERS = re.compile(r"OUTPUT-[A-Z]|\b(TODO|FIXME|TBD|XXX)\b")
 # Made by the program or by its tests, or records of what was decided when: their words are changed where they are made.
 MADE = {"configuration.md", "doctor.md", "faults.md", "seeds.md", "soak.md"}
-WORDS = re.compile(r"\b(told|standing|anew|strays|spool|slip|guests)\b", re.IGNORECASE)
+WORDS = re.compile(r"\b(told|standing|anew|strays|shelf|slip|guests)\b", re.IGNORECASE)
 PATH = re.compile(r"(?<![\w./<-])[\w-][\w./-]*(?:\.(?:py|sh|java|svg|md|json)\b|/(?=[`|]))")
 # What a reader writes or gets, not files of this repository.
 READERS_FILES = {"before.json", "positions.json", "docs/decisions/NNNN-title.md"}

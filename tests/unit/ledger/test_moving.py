@@ -106,8 +106,8 @@ def test_skip_finds_nothing_to_do_where_all_is_well() -> None:
     ("fields", "to", "words"),
     [
         ({"position": None, "was": None}, None, "nothing was copied yet"),
-        ({"now": NEW}, None, "the source topic was deleted and created again"),
-        ({"now": TopicIncarnation("source 1", "target 2")}, None, "the target topic was deleted and created again"),
+        ({"now": NEW}, None, "the source topic was re-created, so there is nothing to skip"),
+        ({"now": TopicIncarnation("source 1", "target 2")}, None, "target topic was re-created, so there is nothing to skip"),
         ({"log_end": 8}, None, "the source ends at 8"),
         ({"target_end": 9}, None, "the target ends at 9"),
         ({}, 9, "everything up to 10 was copied"),
