@@ -92,7 +92,7 @@ def unfit_columns(fields: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def from_arrow(batch: pa.RecordBatch) -> tuple[Columns, list[str | None], list[int | None]]:
-    """The records of rows, their topics and their partitions; both None where the rows do not say."""
+    """The records of rows, their topics and their partitions; both None where the rows have no such column."""
     given = dict(zip(batch.schema.names, batch.columns, strict=True))
     count = batch.num_rows
     nothing: list[Any] = [None] * count

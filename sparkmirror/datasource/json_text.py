@@ -83,7 +83,7 @@ def members(text: str) -> list[Member]:
 
 
 def whole(text: str) -> Any:
-    """What a text says that is one JSON value. Raises ValueError for another text."""
+    """The value of a text that is one JSON value. Raises ValueError for another text."""
     found, end = _value(text, _skip(text, 0))
     _refuse_rest(text, end)
     return found

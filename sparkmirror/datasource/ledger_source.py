@@ -29,7 +29,7 @@ Row = tuple[Any, ...]
 
 
 def ledger_rows(record: LedgerRecord, time: int) -> Iterator[Row]:
-    """What one record of the ledger says, in rows; beats and orders between driver and slots say nothing lasting."""
+    """The rows of one ledger record; heartbeats and orders between driver and slots have none."""
     match record:
         case Owner():
             yield _row("owner", time, state="released" if record.released else "owning", reason=record.name)

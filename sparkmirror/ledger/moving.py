@@ -48,7 +48,7 @@ class CopyState:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One partition: where it stood, where it will, which upstream offsets are given up, and what follows for the target.
+    """One partition: its old and new position, the upstream offsets that are given up, and the effect on the target.
 
     `copied_again`: so many upstream offsets lie on the target already. `is_map_new`: what the map said belongs to topics
     that are no more. `is_target_shorter`: the target lost its end since.

@@ -129,7 +129,7 @@ def _sign(view: LedgerView, name: str, producer_id: int, epoch: int) -> Owner:
     else:
         is_same = newest.producer_id == producer_id
         if is_same and newest.producer_epoch >= epoch:
-            raise FlowOwnedByAnother(f"{newest.name} took this flow over in the same moment")
+            raise FlowOwnedByAnother(f"{newest.name} took this flow over at the same time")
         generation = newest.generation + (0 if is_same else 1)
         ids = tuple(dict.fromkeys((*newest.producer_ids, producer_id)))
     return Owner(generation, epoch, producer_id, epoch, name, 0, ids)

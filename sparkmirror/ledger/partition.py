@@ -1,4 +1,4 @@
-"""One attempt at one partition, from the task's side: what may be sent, what an answer proves, what a receipt may say.
+"""One attempt at one partition, from the task's side: what may be sent, what a response proves, what a receipt may hold.
 
 No I/O and no clock: the relay feeds it outgoing batches, responses and the time.
 
@@ -179,7 +179,7 @@ class PartitionCopy:
         self._settle_if_drained()
 
     def _expected(self, error: int) -> Expect:
-        """What the code says; and the same lone batch out of sequence again, where the log ends: the broker's state is not
+        """The code's meaning; or the same lone batch out of sequence again, where the log ends: the broker's state is not
         the log's (R2: a zombie re-created it after it was forgotten). Only a fence mends that, not another try.
         """
         if error != OUT_OF_ORDER_SEQUENCE_NUMBER or self.armed or self.doubt is not None:
@@ -324,7 +324,7 @@ class PartitionCopy:
 
     @property
     def close_position(self) -> Position | None:
-        """Where a closed record may say the attempt ended, or None while it may not be written."""
+        """The end position of the closed record, or None while it may not be written."""
         if not self.is_quiet:
             return None
         assert self.proven == self.next, "invariant 8: quiet close"

@@ -33,7 +33,7 @@ from sparkmirror.ledger.runs import Run, Runs
 from sparkmirror.model import TopicPartition
 
 SEQUENCE_MODULUS = 1 << 31
-NOBODY = -1  # the slot of an attempt that no slot is given: a move
+NOBODY = -1  # the slot of an attempt that is assigned to no slot: a move
 TRANSFORM_QUERY = -2  # the slot of an attempt whose records pass a transform: tasks of a query write it, each a range
 
 # `decode` checks these: a number that is none would stop whoever reckons with it much later.
@@ -116,7 +116,7 @@ class Open:
 
     @property
     def is_move(self) -> bool:
-        """Whether nothing is copied by it: it only says where the next attempt begins."""
+        """Whether it copies nothing and only sets where the next attempt starts."""
         return self.move != ""
 
 
@@ -372,7 +372,7 @@ def decode(key: bytes, value: bytes) -> LedgerRecord:
 
 
 def _of_key(kind: type[LedgerRecord], k: Any, v: Any) -> dict[str, Any]:
-    """What the key says, and what the value says in another form than the record."""
+    """The fields of the key, and those that the value holds in another form than the record."""
     if kind is Owner:
         return {"generation": k[1], "first_epoch": k[2]}
     if kind in (SlotBeat, SlotStop):

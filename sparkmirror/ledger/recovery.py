@@ -237,12 +237,12 @@ class _Walk:
                 at = record.offset + 1
         yield from self._pass_hole(batch.last_offset + 1 - at, at)
         if is_sequenced:
-            # Compaction may have taken records out of the batch; its offset range still tells how many it had (R14).
+            # Compaction may have taken records out of the batch; its offset range still shows how many it had (R14).
             after = batch.base_sequence + batch.last_offset - batch.base_offset + 1
             self.found.position = self.found.position._replace(sequence=after % SEQUENCE_MODULUS)
 
     def _is_of_successor(self, batch: BatchView) -> bool:
-        """Whether a later attempt wrote it: then whoever asks was left behind, and must not take it for its own."""
+        """Whether a later attempt wrote it: then the caller was superseded, and must not count it as its own."""
         if self.base.sequenced_by is None:
             return False
         producer_id, epoch = self.base.sequenced_by

@@ -266,7 +266,7 @@ class Opening:
             self._slot.loop.spawn(self._settle(relay))
 
     def doubt_of(self, relay: PartitionRelay) -> tuple[str, str]:
-        """Code and reason of a partition that waits for the target to say what became of the records that were sent."""
+        """Code and reason of a partition that waits for the target to answer what became of the sent records."""
         target, doubt, finding = self._slot.target, relay.copy.doubt, self._settling.get(relay)
         if doubt is None:
             return "TARGET", f"cluster {target.alias} does not answer what was sent to {relay.target}"

@@ -37,7 +37,7 @@ from sparkmirror.slot.loop import Loop
 from sparkmirror.slot.side import ClusterSide
 from sparkmirror.wire import OutgoingBatch, Packed, PackLimits, first_batch_size, pack, read_batches, stamp
 
-# One hungry partition must not wait behind a long poll for idle ones: it takes the other connection.
+# A partition with much to read must not wait behind a long poll for idle ones: it takes the other connection.
 FETCH_CONNECTIONS = 2
 # acks=all is answered one request at a time per connection (R7): partitions that wait for replicas are spread over a few.
 # Without replicas nothing waits, and one connection makes fuller requests: a request costs a broker some 120 µs.
@@ -91,7 +91,7 @@ class PartitionRelay:
         self.queue_bytes = 0
 
     def note_stable(self, last_stable: int, high_watermark: int, now: float) -> None:
-        """What the source says of its open transactions, where only committed records are read."""
+        """What the source reports about its open transactions, where only committed records are read."""
         if last_stable >= high_watermark:
             self.held_at = -1
         elif last_stable != self.held_at:

@@ -206,7 +206,7 @@ class Slot:
             relay.copy.closing = True
 
     def refused(self, order: Open, error: ReplicationError) -> None:
-        """A partition could not be opened: say why; it ends where it was opened."""
+        """A partition could not be opened: records why; it ends where it was opened."""
         self.loop.spawn(self._refuse(order, error))
 
     def _refuse(self, order: Open, error: ReplicationError) -> Procedure:
@@ -351,7 +351,7 @@ class Slot:
 
 
 def _forbidden(side: ClusterSide, topic: str, operations: str) -> str:
-    """Why the newest metadata says nothing about a topic, if that is for want of rights; else empty."""
+    """Which ACL is missing if the newest metadata has no topic for that reason; else empty."""
     found = side.view.topics.get(topic) if side.view is not None else None
     if found is None or not is_right_missing(found.error):
         return ""

@@ -1,4 +1,4 @@
-"""A slot's end of the ledger: follows it from where the driver said, and appends to it."""
+"""A slot's access to the ledger: follows it from the driver's offset, and appends to it."""
 
 from __future__ import annotations
 

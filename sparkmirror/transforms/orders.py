@@ -135,7 +135,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class PoisonRecord:
-    """The first record of its partition that the transforms cannot handle, and what they say of it."""
+    """The first record of its partition that the transforms cannot handle, and their error."""
 
     partition: TopicPartition
     offset: int
@@ -199,7 +199,7 @@ def range_files_folder(order: QueryOrder) -> Path:
 
 
 def make_folder(name: str) -> str:
-    """The folder of a query on the driver's machine; it says whose it is."""
+    """The folder of a query on the driver's machine; it names its owner."""
     path = Path(tempfile.gettempdir(), f"{FOLDER}{name}")
     path.mkdir(mode=0o700)
     (path / "owner").write_text(Process.this().name, encoding="utf-8")

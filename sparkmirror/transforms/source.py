@@ -18,7 +18,7 @@ FORMAT = "sparkmirror-transforms"
 
 
 class TransformSource(DataSource):
-    """Both ends of a query; the option `order` tells which."""
+    """Both ends of a query; the option `order` selects one."""
 
     @classmethod
     def name(cls) -> str:

@@ -129,7 +129,7 @@ class TransformProducer:
         return self.topics[name]
 
     def end(self, target: TopicPartition) -> int:
-        """An offset from which on everything that is sent now will lie."""
+        """A lower bound of the offsets that records sent now will get."""
         if target not in self.ends:
             self.ends[target] = list_offsets(self.client, [target], timestamp=LATEST)[target][0]
         return self.ends[target]
@@ -157,7 +157,7 @@ def _producer_of(order: QueryOrder) -> TransformProducer:
 
 @dataclass
 class Appended(WriterCommitMessage):
-    """How many records a task appended; where they lie is in the ledger."""
+    """How many records a task appended; their offsets are in the ledger."""
 
     records: int
 
@@ -213,7 +213,7 @@ class WrittenRange:
         self._due: list[LedgerRecord] = []  # receipts of what is proven, written with the next intent or at the end
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Rows in their order, as many at once as memory is meant for."""
+        """Appends rows in order, as many at once as the memory limit allows."""
         at = 0
         while at < batch.num_rows:
             at += self._append_some(batch.slice(at))
@@ -240,14 +240,14 @@ class WrittenRange:
         return len(offsets)
 
     def finish(self) -> None:
-        """Everything of the range is done, whatever of it was left out."""
+        """Records that the whole range is done, including rows that were filtered out."""
         self._settle_due(self._entry.end)
         self._spool.clear()
 
     # --- what and where to ----------------------------------------------------------------------------------------
 
     def _packed(self, batch: pa.RecordBatch, offsets: list[int], batches: list[BatchView]) -> Packing:
-        """What was not changed goes as it came, if it can."""
+        """Unchanged batches are sent as they are where possible."""
         order, entry = self._producer.order, self._entry
         count, names = len(offsets), batch.schema.names
         topics: list[str | None] = batch.column("topic").to_pylist() if "topic" in names else [entry.topic] * count
@@ -395,7 +395,7 @@ class WrittenRange:
         )
 
     def _append(self, heads: Mapping[TopicPartition, ReadyBatch]) -> tuple[dict[TopicPartition, int], int]:
-        """Where the batches lie, and how many bytes they are."""
+        """The base offsets of the batches, and their size in bytes."""
         producer = self._producer
         batches = {
             target: ready.made(Producer(*producer.producer, producer.sequences.get(target, 0)))

@@ -245,7 +245,7 @@ class _Proving:
         return []
 
     def _likeness(self, ours: Sequence[Seen], theirs: Sequence[Seen]) -> _Likeness:
-        """Compares as many as both have. In a compacted log other records may follow on each side: the first tells."""
+        """Compares as many as both have. In a compacted log other records may follow on each side: the first one decides."""
         if not ours or not theirs or not same_record(ours[0], theirs[0]):
             return _Likeness.NONE
         if all(same_record(a, b) for a, b in zip(ours, theirs, strict=False)):
@@ -257,7 +257,7 @@ class _Proving:
     def proof(
         self, result: Result, *, records: int | None = None, is_counted: bool = True, is_certain: bool = True
     ) -> Proof:
-        """The answer, with a word about a position that the target deleted."""
+        """The answer, with a note if the target deleted the position."""
         pair, is_exact = self._pair, result == "exact"
         is_deleted = pair.downstream < pair.target_first
         return Proof(
