@@ -15,9 +15,9 @@ from pathlib import Path
 
 from sparkmirror.errors import ConfigError
 
-# In the order of an attempt's life; faults.md names them K1 to K9. `slots.silent` is the
-# driver's, about to give up a slot; the last three are the record lane's: two of a task,
-# one of the driver, about to read what landed.
+# In the order in which an attempt reaches them; faults.md names them K1 to K9. `slots.silent` is the
+# driver's, about to give up a slot; the last three belong to the transform query: two in a task,
+# one in the driver, before it reads which records landed.
 POINTS = (
     "attempt.opened",
     "relay.before_produce",
@@ -29,9 +29,9 @@ POINTS = (
     "record.done",
     "groups.checkpoint_no_commit",
     "slots.silent",
-    "lane.intent_acked",
-    "lane.batch_acked",
-    "lane.log_settled",
+    "transform.intent_acked",
+    "transform.batch_acked",
+    "transform.log_settled",
 )
 HOLD_S_MAX = 120.0
 _ORDER = re.compile(r"([a-z._]+)=(kill|hold)@(\d+):(.+)\Z")

@@ -29,7 +29,7 @@ with warnings.catch_warnings():
 # The files that take longest, longest first, after the many quick ones: so no process is left with one of them at the end,
 # and the brokers are fetched while the quick ones run.
 SLOW_FILES = (
-    "test_record_lane.py", "test_points.py", "test_connect_transforms.py", "test_mm2_scenarios.py",
+    "test_transform_query.py", "test_points.py", "test_connect_transforms.py", "test_mm2_scenarios.py",
     "test_local_clusters.py", "test_doubt.py", "test_security.py", "test_copy_outages.py", "test_cli_on_clusters.py",
     "test_spark_submit.py", "test_records_source.py", "test_handover.py", "test_topologies.py", "test_admin.py",
     "test_demo.py", "test_zero_redelivery.py", "test_processes.py", "test_loud_loss.py", "test_offsets_on_clusters.py",

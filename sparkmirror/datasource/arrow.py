@@ -1,4 +1,4 @@
-"""Columns of records as Arrow's, and back. Spark hands both over without touching a row."""
+"""Columns of records as Arrow's, and back. Spark passes both without touching a row."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def unfit_columns(fields: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def from_arrow(batch: pa.RecordBatch) -> tuple[Columns, list[str | None], list[int | None]]:
-    """The records of rows, their topics and their partitions; both None where the rows do not say."""
+    """The records of rows, their topics and their partitions; both None where the rows have no such column."""
     given = dict(zip(batch.schema.names, batch.columns, strict=True))
     count = batch.num_rows
     nothing: list[Any] = [None] * count

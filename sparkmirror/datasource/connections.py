@@ -12,7 +12,7 @@ _CLIENTS: dict[ClusterOptions, tuple[ClusterClient, float]] = {}
 
 
 def client_of(options: ClusterOptions) -> ClusterClient:
-    """The client of this cluster and login; one that nobody asked for in a minute is closed."""
+    """The client of this cluster and login; a client that was not used for a minute is closed."""
     now = time.monotonic()
     for other, (client, used_at) in list(_CLIENTS.items()):
         if now - used_at > IDLE_S_MAX:

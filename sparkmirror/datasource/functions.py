@@ -135,7 +135,7 @@ def _path(text: str) -> tuple[str | int, ...]:
 
 @functools.lru_cache(maxsize=64)
 def _secret(reference: str) -> bytes:
-    """`file:PATH` or `env:NAME`: a secret in the SQL itself would stand in Spark's plan."""
+    """`file:PATH` or `env:NAME`: a secret in the SQL itself would appear in Spark's plan."""
     kind, _, name = reference.partition(":")
     if kind == "file" and name:
         return Path(name).read_bytes().strip()

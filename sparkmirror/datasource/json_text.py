@@ -83,7 +83,7 @@ def members(text: str) -> list[Member]:
 
 
 def whole(text: str) -> Any:
-    """What a text says that is one JSON value. Raises ValueError for another text."""
+    """The value of a text that is one JSON value. Raises ValueError for another text."""
     found, end = _value(text, _skip(text, 0))
     _refuse_rest(text, end)
     return found
@@ -127,9 +127,9 @@ def _changed(raw: bytes, path: Path, change: Callable[[Any], bytes]) -> bytes:
 
 
 def _changed_quickly(raw: bytes, name: str | int, change: Callable[[Any], bytes]) -> bytes | None:
-    """For a member of the outermost object whose name stands once in a text without escapes; None for anything else.
+    """For a member of the outermost object whose name occurs once in a text without escapes; None for anything else.
 
-    Where no character is escaped, a quoted name in front of a colon is the name of a member. If it stands there once and
+    Where no character is escaped, a quoted name in front of a colon is the name of a member. If it occurs there once and
     the outermost object has it, it is that one. That the text is JSON at all, orjson sees in a quarter of Python's own time.
     """
     if b"\\" in raw or not isinstance(name, str) or name == EVERY or '"' in name:

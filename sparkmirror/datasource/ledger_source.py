@@ -29,7 +29,7 @@ Row = tuple[Any, ...]
 
 
 def ledger_rows(record: LedgerRecord, time: int) -> Iterator[Row]:
-    """What one record of the ledger says, in rows; beats and orders between driver and slots say nothing lasting."""
+    """The rows of one ledger record; heartbeats and orders between driver and slots have none."""
     match record:
         case Owner():
             yield _row("owner", time, state="released" if record.released else "owning", reason=record.name)
@@ -80,7 +80,7 @@ def _read(options: ReadOptions, wanted: InputPartition) -> Iterator[Row]:
 
 
 class LedgerReader(BatchReader):
-    """The ledger as it stands."""
+    """The ledger as it is now."""
 
     def read(self, partition: InputPartition) -> Iterator[Row]:
         """In a task: the rows of one range."""
@@ -108,7 +108,7 @@ class KafkaLedger(DataSource):
         return SCHEMA
 
     def reader(self, schema: StructType) -> LedgerReader:
-        """The ledger as it stands."""
+        """The ledger as it is now."""
         return LedgerReader(ReadOptions.of_ledger(self.options))
 
     def streamReader(self, schema: StructType) -> LedgerStream:

@@ -72,7 +72,7 @@ def admit(
     limit: int | None,
     weights: Mapping[TopicPartition, float] | None = None,
 ) -> Offsets:
-    """How far a batch of at most so many offsets goes, or bytes if `weights` tells each partition's bytes per offset.
+    """How far a batch of at most so many offsets goes, or bytes if `weights` gives each partition's bytes per offset.
 
     Every partition gets its share of what is behind; one offset is admitted however small the limit.
     """

@@ -251,7 +251,7 @@ def _read(
 ) -> tuple[list[LandedBatch], bool]:
     end = _settled_end(context, target)
     if failpoints.ARMED:
-        failpoints.point("lane.log_settled")
+        failpoints.point("transform.log_settled")
     found, is_fenced = [], False
     for batch in read_range(
         context.target, target, start, end, read_committed=False, is_whole=False, includes_markers=True

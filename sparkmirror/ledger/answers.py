@@ -1,4 +1,4 @@
-"""What the target's answer to one batch means. One table; the code only tells what to expect after the log was read."""
+"""What the target's answer to one batch means. One table: the error code gives what to expect once the log was read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A part of an attempt's runs, as one receipt told of them."""
+"""A part of an attempt's runs, as one receipt holds them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Keeps the ledger short: the runs of many old attempts are stated again under the newest, then the old keys are removed;
-so are the many small blocks of the record lane's tasks, and runs of records that the source itself has deleted since.
+so are the many small blocks of the transform query's tasks, and runs of records that the source itself has deleted since.
 
 Order matters (O11): the tombstones are written only after the restated runs are acked. A crash in between leaves both,
-which say the same.
+which state the same runs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def compact(history: PartitionHistory, order: Open) -> tuple[list[Receipt | Gap]
     again: list[Receipt | Gap] = [
         _receipt(order, runs[start : start + RUNS_PER_BLOCK]) for start in range(0, len(runs), RUNS_PER_BLOCK)
     ]
-    # Opens that cut a gap short go away too, so what is left of it is said anew.
+    # Opens that cut a gap short go away too, so what is left of it is written again.
     again += [
         replace(gap, attempt=order.attempt, until=min(gap.until, order.position.upstream))
         for gap in history.accepted_gaps()
@@ -47,7 +47,7 @@ def compact(history: PartitionHistory, order: Open) -> tuple[list[Receipt | Gap]
 
 
 def condense(history: PartitionHistory) -> tuple[list[LedgerRecord], list[tuple[bytes, None]]]:
-    """What says the same as the record lane's many blocks in few, and the tombstones to be written once that is acked."""
+    """The transform query's many blocks joined into few, and the tombstones to be written once these are acked."""
     newest = history.newest
     if newest is None or newest.slot != TRANSFORM_QUERY:
         return [], []

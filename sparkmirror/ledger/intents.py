@@ -1,4 +1,4 @@
-"""The record lane's part of the protocol: a task says what it is about to append, appends it, and says where it lies.
+"""The transform query's part of the protocol: a task writes an intent, appends the records, and writes the receipts.
 
 Records may be left out or go to several partitions, so a copy cannot be proven by comparing two logs. Instead the intent
 names every upstream offset that a task appends, in order, by partition. Whoever finds an intent without its receipts
@@ -6,7 +6,7 @@ fences the task's process, reads what of its sequence numbers is in the settled 
 The rest is made again from the source. A transform that was changed meanwhile, or gives another result each time, changes
 nothing of that: a record that landed is not sent again, whatever would become of it now.
 
- 1 intent        no byte is sent before the intent is acked, and before the lane's epoch was then seen to be the task's own
+ 1 intent        no byte is sent before the intent is acked, and before the query's epoch was then read to be the task's own
  2 one at a time everything before an intent's `upstream` is done: its receipts were acked before, or with it
  3 no resend     a task whose send failed sends nothing more; only a reader of the fenced, settled log says what landed
 """
@@ -23,7 +23,7 @@ from sparkmirror.ledger.runs import Run
 from sparkmirror.ledger.view import PartitionHistory
 from sparkmirror.model import TopicPartition
 
-Ranges = Sequence[tuple[int, int]]
+OffsetRanges = Sequence[tuple[int, int]]
 
 
 class LandedBatch(NamedTuple):
@@ -35,7 +35,7 @@ class LandedBatch(NamedTuple):
 
 
 def ranges_of(offsets: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    """Ascending offsets as stretches (start, length)."""
+    """Ascending offsets as ranges (start, length)."""
     found: list[tuple[int, int]] = []
     start = end = -1
     for offset in offsets:
@@ -52,7 +52,7 @@ def ranges_of(offsets: Iterable[int]) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-def placed_runs(ranges: Ranges, index: int, count: int, base_offset: int) -> Iterator[Run]:
+def placed_runs(ranges: OffsetRanges, index: int, count: int, base_offset: int) -> Iterator[Run]:
     """The `count` records from the `index`th on, which lie at `base_offset` and the offsets behind it."""
     for start, length in ranges:
         if index >= length:

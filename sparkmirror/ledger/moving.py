@@ -1,18 +1,18 @@
-"""A move: the ledger's word that a partition goes on elsewhere, given by a person or by `on.source.gap`.
+"""A move: a ledger record that a partition resumes elsewhere, by an operator's command or by `on.source.gap`.
 
 It is an attempt that no slot is given, opened and closed in the same moment. What the next open follows is therefore the
 same as ever: the newest closed. Offsets that are passed over are a named gap; nothing is put into the map for them.
 
 | the partition                           | skip                               | reset                          |
 |-----------------------------------------|------------------------------------|--------------------------------|
-| the source deleted what comes next      | goes on at the source's log start  | goes on where told             |
-| somebody else wrote to the target       | goes on behind that                | goes on where told             |
-| a topic was deleted and created again   | is refused                         | goes on where told, map anew   |
-| the source ends before what was copied  | is refused                         | goes on where told             |
-| all is well                             | nothing, or passes over what told  | goes on where told             |
+| the source deleted what comes next      | resumes at the source's log start  | resumes at the given offset    |
+| another producer wrote to the target    | resumes behind its records         | resumes at the given offset    |
+| a topic was deleted and created again   | is refused                         | restarts with a new offset map |
+| the source ends before what was copied  | is refused                         | resumes at the given offset    |
+| no error                                | nothing, or skips to the offset    | resumes at the given offset    |
 
-What a later look at the target's log must know is kept in the open: a move goes on where the copy ended; or behind what
-somebody else, or nobody knows who, wrote there; or anew, so that copies below it may not count any more.
+The open records what a later read of the target's log must know: a move resumes where the copy ended; or behind records
+of another or an unknown producer; or it restarts ("anew"), so that copies below it may not count any more.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ON, BEHIND, RESTARTED = "on", "behind", "anew"
 
 @dataclass(frozen=True, slots=True)
 class CopyState:
-    """How a partition stands: where its copy ends, of which topics, which there are now, and where these begin and end."""
+    """The state of a partition: where its copy ends, of which topic incarnations, the present ones, and their log ranges."""
 
     partition: TopicPartition
     position: Position | None  # None: the ledger knows nothing
@@ -48,7 +48,7 @@ class CopyState:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One partition: where it stood, where it will, which upstream offsets are given up, and what follows for the target.
+    """One partition: its old and new position, the upstream offsets that are given up, and the effect on the target.
 
     `copied_again`: so many upstream offsets lie on the target already. `is_map_new`: what the map said belongs to topics
     that are no more. `is_target_shorter`: the target lost its end since.
@@ -73,7 +73,7 @@ def skip(copy_state: CopyState, to: int | None) -> Move | None:
     if not copy_state.is_same_incarnation:
         raise MoveRefused(
             f"{partition}: {_what_is_new(copy_state)} was re-created, so there is nothing to skip",
-            hint="use `offsets reset`, which restarts the copy",
+            hint="to restart the copy: `offsets reset`",
         )
     if copy_state.log_end < position.upstream:
         raise MoveRefused(
@@ -98,7 +98,7 @@ def skip(copy_state: CopyState, to: int | None) -> Move | None:
 
 
 def reset(copy_state: CopyState, to: str) -> Move | None:
-    """The move to `earliest`, `latest` or an offset; None if the copy stands there. Raises MoveRefused."""
+    """The move to `earliest`, `latest` or an offset; None if the copy is there already. Raises MoveRefused."""
     known = {EARLIEST: copy_state.log_start, LATEST: copy_state.log_end}
     wanted = known[to] if to in known else _within(copy_state, int(to))
     move = _move(copy_state, wanted)
@@ -118,7 +118,7 @@ def _within(copy_state: CopyState, to: int) -> int:
 
 def _move(copy_state: CopyState, wanted: int) -> Move:
     old = copy_state.position
-    # Of another life nothing was copied, so all of it that is not to be copied is given up.
+    # Nothing of the new incarnation was copied, so every offset before `wanted` is a gap.
     is_continued = old is not None and copy_state.is_same_incarnation
     since = old.upstream if old is not None and is_continued else copy_state.log_start
     return Move(

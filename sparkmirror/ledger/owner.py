@@ -37,7 +37,7 @@ from sparkmirror.ledger.runs import Run
 from sparkmirror.ledger.view import LedgerView, PartitionHistory
 from sparkmirror.model import TopicPartition
 
-# Owner beats come each 5 s; three missed ones, by our own clock, mean that nobody is there.
+# Owner beats come each 5 s; three missed ones, by our own clock, mean that the owner is gone.
 WATCH_S = 15.0
 # A leader shows a fence before its followers have it, and may die with it: the coordinator then writes it again.
 FENCE_PAUSE_S = 0.2
@@ -129,7 +129,7 @@ def _sign(view: LedgerView, name: str, producer_id: int, epoch: int) -> Owner:
     else:
         is_same = newest.producer_id == producer_id
         if is_same and newest.producer_epoch >= epoch:
-            raise FlowOwnedByAnother(f"{newest.name} took this flow over in the same moment")
+            raise FlowOwnedByAnother(f"{newest.name} took this flow over at the same time")
         generation = newest.generation + (0 if is_same else 1)
         ids = tuple(dict.fromkeys((*newest.producer_ids, producer_id)))
     return Owner(generation, epoch, producer_id, epoch, name, 0, ids)
@@ -166,10 +166,10 @@ def close_lost_attempt(
     compare_timestamps: bool,
     accepted: Collection[str] = (),
 ) -> Generator[Ask, object, tuple[list[LedgerRecord], Ready | ReplicationError]]:
-    """RECOVER, steps 2 to 6, after the fence: settle, read, and say where the dead attempt really ended.
+    """RECOVER, steps 2 to 6, after the fence: settle, read, and find where the lost attempt really ended.
 
-    `accepted` are codes of errors that somebody said to live with: of records that the source lost, the copies keep their
-    place without a partner; what a stranger wrote is passed over.
+    `accepted` are error codes the operator accepted: copies of records that the source lost keep their place without a
+    source record; records of another producer are skipped.
     """
     order = history.newest
     position = history.position()
@@ -192,7 +192,7 @@ def close_lost_attempt(
                 if not tries:
                     raise ReplicationError(
                         f"{order.target_topic}-{order.partition.partition}: the fence of the lost attempt is not in the log",
-                        hint="start the flow again: it fences anew",
+                        hint="restart the flow: it fences the lost attempt again",
                     )
                 yield AskPause(FENCE_PAUSE_S)
                 continue
@@ -212,7 +212,7 @@ def close_lost_attempt(
 
 
 def _compacted(history: PartitionHistory, order: Open, lost: Void | None, found: Found) -> tuple[Run, ...]:
-    """The attempt's runs, told once more under the recoverer's own key, and what was found.
+    """The attempt's runs, written again under the recoverer's own key, and the runs that were found.
 
     A late receipt of the dead has the same key as its longer successor: the ledger's cleaner may yet prefer it (O11).
     """
@@ -241,7 +241,7 @@ def _receipt(order: Open, last: Receipt | None, found: Found, count: int, runs: 
 
 
 def _before(history: PartitionHistory, order: Open, lost: Truncated) -> Position:
-    """Where to go on when the target lost its end: the newest upstream offset that still has its copy."""
+    """Where to resume when the target lost its end: the newest upstream offset that still has its copy."""
     points = [o.position.upstream for o in history.counted().values() if _is_below(history, o, order, lost.log_end)]
     upstream = inverse(history.runs(), lost.log_end)
     if upstream is not None:

@@ -1,6 +1,6 @@
-"""One attempt at one partition, from the task's side: what may be sent, what an answer proves, what a receipt may say.
+"""One attempt at one partition, from the task's side: what may be sent, what a response proves, what a receipt may hold.
 
-No I/O and no clock: the relay feeds it parcels, answers and the time.
+No I/O and no clock: the relay feeds it outgoing batches, responses and the time.
 
 Invariants (protocol.md C; the code asserts them by number)
  4  no blind resend     after any doubt nothing is sent until `resume` was called with what the settled log holds
@@ -24,7 +24,7 @@ from sparkmirror.ledger.records import SEQUENCE_MODULUS, Open, Position, Receipt
 from sparkmirror.ledger.runs import Run
 from sparkmirror.wire.error_codes import OUT_OF_ORDER_SEQUENCE_NUMBER
 
-# One receipt holds at most this many runs, each of them some 10 bytes: the newest block is written anew every second.
+# One receipt holds at most this many runs, each of them some 10 bytes: the newest block is written again every second.
 RUNS_PER_BLOCK = 250
 # After this long without sending, the broker may have forgotten us: the next batch goes alone (L2 iv).
 IDLE_REARM_S = 60.0
@@ -34,7 +34,7 @@ UNRECEIPTED_S_MAX = 30.0
 
 
 class Phase(Enum):
-    """Where an attempt stands."""
+    """The phase of an attempt."""
 
     OPENING = "opening"  # started is not acked, or the log was not looked at yet
     FLOWING = "copying"
@@ -179,7 +179,7 @@ class PartitionCopy:
         self._settle_if_drained()
 
     def _expected(self, error: int) -> Expect:
-        """What the code says; and the same lone batch out of sequence again, where the log ends: the broker's state is not
+        """The code's meaning; or the same lone batch out of sequence again, where the log ends: the broker's state is not
         the log's (R2: a zombie re-created it after it was forgotten). Only a fence mends that, not another try.
         """
         if error != OUT_OF_ORDER_SEQUENCE_NUMBER or self.armed or self.doubt is not None:
@@ -246,7 +246,7 @@ class PartitionCopy:
     # --- after the log was read --------------------------------------------------------------------------------
 
     def resume(self, at: Position, runs: list[Run], now: float, source_leader_epoch: int = -1) -> None:
-        """The settled log holds everything up to `at`, of the source's records up to this leader epoch: go on from there."""
+        """The settled log holds everything up to `at`, of the source's records up to this leader epoch: resumes there."""
         assert self.phase in (Phase.OPENING, Phase.SETTLING)
         for run in runs:
             extend_runs(self._runs, *run)
@@ -265,7 +265,7 @@ class PartitionCopy:
         self.phase = Phase.FLOWING
 
     def end(self, phase: Phase) -> None:
-        """The attempt is over: STOPPED for a reason its state tells, CLOSED in the ledger, or LEFT to a newer one."""
+        """The attempt is over: STOPPED for the reason in its state, CLOSED in the ledger, or LEFT to a newer one."""
         assert phase in (Phase.STOPPED, Phase.CLOSED, Phase.LEFT)
         self.phase = phase
 
@@ -324,7 +324,7 @@ class PartitionCopy:
 
     @property
     def close_position(self) -> Position | None:
-        """Where a closed record may say the attempt ended, or None while it may not be written."""
+        """The end position of the closed record, or None while it may not be written."""
         if not self.is_quiet:
             return None
         assert self.proven == self.next, "invariant 8: quiet close"

@@ -13,10 +13,10 @@ key                                             value
 ["state", topic, partition, attempt]            what a partition does or why it stopped
 ["release", topic, partition, attempt]          the driver asks the task to close
 ["void", topic, partition, attempt]             the target lost what lies at and above `downstream`
-["gap", topic, partition, attempt, start]       upstream offsets from `start` on that will not be copied, by somebody's word
-["intent", topic, partition, attempt]           the record lane: what a task is about to append where; see lane.py
+["gap", topic, partition, attempt, start]       upstream offsets from `start` on that the operator accepted as not copied
+["intent", topic, partition, attempt]           transform query: what a task is about to append where; see intents.py
 ["routed", topic, partition, attempt, start, target topic, target partition]   runs in a partition that is not the copy's own
-["slot", number, incarnation]                   a slot's sign of life, each second
+["slot", number, incarnation]                   a slot's heartbeat, each second
 ["stop", number, incarnation]                   the driver asks a slot to end
 """
 
@@ -33,8 +33,8 @@ from sparkmirror.ledger.runs import Run, Runs
 from sparkmirror.model import TopicPartition
 
 SEQUENCE_MODULUS = 1 << 31
-NOBODY = -1  # the slot of an attempt that no slot is given: a move
-TRANSFORM_QUERY = -2  # the slot of an attempt whose records pass a transform: tasks of a query write it, each a stretch
+NOBODY = -1  # the slot of an attempt that is assigned to no slot: a move
+TRANSFORM_QUERY = -2  # the slot of an attempt whose records pass a transform: tasks of a query write it, each a range
 
 # `decode` checks these: a number that is none would stop whoever reckons with it much later.
 Whole = Annotated[int, msgspec.Meta(ge=0)]
@@ -66,7 +66,7 @@ class Position(NamedTuple):
 
 
 class TopicIncarnation(NamedTuple):
-    """Which topics of their names these are, on both sides: offsets of one life say nothing in another."""
+    """The topic ids on both sides: offsets of one incarnation mean nothing in another."""
 
     source_topic_id: str
     target_topic_id: str
@@ -74,7 +74,7 @@ class TopicIncarnation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The process that owns the flow; `beat` changes while it lives."""
+    """The process that owns the flow; `beat` changes while it runs."""
 
     generation: Whole
     first_epoch: Whole
@@ -116,7 +116,7 @@ class Open:
 
     @property
     def is_move(self) -> bool:
-        """Whether nothing is copied by it: it only says where the next attempt begins."""
+        """Whether it copies nothing and only sets where the next attempt starts."""
         return self.move != ""
 
 
@@ -168,7 +168,7 @@ class State:
 
     @classmethod
     def stopped(cls, partition: TopicPartition, attempt: Attempt, error: ReplicationError) -> State:
-        """The partition cannot go on, by this error."""
+        """The partition stopped with this error."""
         return cls(partition, attempt, "stopped", error.code, error.message, error.hint, error.detail)
 
     @property
@@ -196,7 +196,7 @@ class Void:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The offsets from `upstream` up to `until`, not included, were given up in this life of the source topic."""
+    """The offsets from `upstream` up to `until`, not included, were given up in this incarnation of the source topic."""
 
     partition: TopicPartition
     attempt: Attempt
@@ -214,7 +214,7 @@ class Gap:
 
 class IntentTarget(NamedTuple):
     """Where a task is about to append: from which offset on to look for it, its first sequence number there, and the
-    upstream stretches (start, length) whose records it appends, in order."""
+    upstream ranges (start, length) whose records it appends, in order."""
 
     target: TopicPartition
     downstream: Whole
@@ -224,7 +224,7 @@ class IntentTarget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A task of the record lane is about to append what it made of the upstream offsets from `upstream` up to `until`.
+    """A task of the transform query is about to append what it made of the upstream offsets from `upstream` up to `until`.
 
     Everything before `upstream` is done. The producer is the task's process; whoever fences it makes sure of its silence.
     """
@@ -252,7 +252,7 @@ class Routed:
 
 @dataclass(frozen=True, slots=True)
 class SlotBeat:
-    """A slot lives."""
+    """A slot is alive."""
 
     slot: Whole
     incarnation: Whole
@@ -372,7 +372,7 @@ def decode(key: bytes, value: bytes) -> LedgerRecord:
 
 
 def _of_key(kind: type[LedgerRecord], k: Any, v: Any) -> dict[str, Any]:
-    """What the key says, and what the value says in another form than the record."""
+    """The fields of the key, and those that the value holds in another form than the record."""
     if kind is Owner:
         return {"generation": k[1], "first_epoch": k[2]}
     if kind in (SlotBeat, SlotStop):

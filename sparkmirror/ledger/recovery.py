@@ -1,4 +1,4 @@
-"""Find out what the settled log holds, then go on. Used by a task in doubt and by the driver after a fence.
+"""Find out what the settled log holds, then resume. Used by a task in doubt and by the driver after a fence.
 
 A generator that asks for what it needs and is resumed with the answer; whoever drives it (a slot's event loop, the
 driver, the simulator) does the I/O. It streams: neither tail is ever held whole.
@@ -89,7 +89,7 @@ class Baseline:
     target_compacts: bool
     compare_timestamps: bool
     last_copy: tuple[int, int, int] | None = None  # where the last record below the position lies, its id and epoch
-    foreign_below: bool = False  # somebody said to live with what others wrote between that record and the position
+    foreign_below: bool = False  # the operator accepted foreign records between that record and the position
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class Truncated:
 
 
 def find_out(base: Baseline) -> Generator[Ask, object, Found | Truncated]:
-    """Where the copy really stands."""
+    """Where the copy really ends."""
     ends = yield from _settled()
     if ends.log_end < base.position.downstream:
         return Truncated(ends.log_end)
@@ -212,7 +212,7 @@ class _Walk:
     def batch(self, batch: BatchView) -> Generator[Ask, object, None]:
         """Accounts for one batch of the target."""
         is_ours = self.base.producer_ids is None or batch.producer_id in self.base.producer_ids
-        # A marker alone harms nobody: it may be the fence of this flow under an id that has expired since (R11).
+        # A marker alone is harmless: it may be the fence of this flow under an id that has expired since (R11).
         if not is_ours and not self.base.shared and not batch.is_control:
             raise self._stranger(batch)
         self.note_fence(batch)
@@ -237,12 +237,12 @@ class _Walk:
                 at = record.offset + 1
         yield from self._pass_hole(batch.last_offset + 1 - at, at)
         if is_sequenced:
-            # Compaction may have taken records out of the batch; its offset range still tells how many it had (R14).
+            # Compaction may have taken records out of the batch; its offset range still shows how many it had (R14).
             after = batch.base_sequence + batch.last_offset - batch.base_offset + 1
             self.found.position = self.found.position._replace(sequence=after % SEQUENCE_MODULUS)
 
     def _is_of_successor(self, batch: BatchView) -> bool:
-        """Whether a later attempt wrote it: then whoever asks was left behind, and must not take it for its own."""
+        """Whether a later attempt wrote it: then the caller was superseded, and must not count it as its own."""
         if self.base.sequenced_by is None:
             return False
         producer_id, epoch = self.base.sequenced_by

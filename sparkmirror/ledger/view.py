@@ -1,4 +1,4 @@
-"""The ledger folded into what it says now. Order-free for receipts (merge = maximum), so a late retry changes nothing.
+"""The ledger folded into its present state. Order-free for receipts (merge = maximum), so a late retry changes nothing.
 
 Valid are the records of a partition's newest open, and receipts and closed of earlier attempts up to the upstream offset
 that the next open names. A zombie's late receipt or closed therefore has no effect. Attempts at topics that were deleted
@@ -39,7 +39,7 @@ BEHIND, RESTARTED = "behind", "anew"  # moves behind or over which the target's 
 
 @dataclass(slots=True)
 class PartitionHistory:
-    """Everything the ledger says of one source partition."""
+    """Everything the ledger holds for one source partition."""
 
     opens: dict[Attempt, Open] = field(default_factory=dict)
     started: dict[Attempt, str] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class PartitionHistory:
         return receipt.position if receipt is not None else newest.position
 
     def source_leader_epoch(self) -> int:
-        """The leader epoch of the last proven upstream record, −1 if unknown or if the copy goes on elsewhere."""
+        """The leader epoch of the last proven upstream record, −1 if unknown or if the copy resumes elsewhere."""
         opens = self.counted()
         for attempt in sorted(opens, reverse=True):
             receipt = self.receipts.get(attempt)
@@ -105,7 +105,7 @@ class PartitionHistory:
         return -1
 
     def accepted_gaps(self) -> list[Gap]:
-        """What was given up in the source topic's present life and not copied after all, in order."""
+        """What was given up in the source topic's present incarnation and not copied after all, in order."""
         if not self.gaps:
             return []
         newest, opens, chain = self.newest, self.counted(), self._chain()
@@ -120,7 +120,7 @@ class PartitionHistory:
         return found
 
     def pending_move(self) -> Attempt | None:
-        """The newest move to where the copy had not come, while nothing was copied since: only it tells why it is there."""
+        """The newest move to where the copy had not come, while nothing was copied since: only the move explains it."""
         moves = [attempt for attempt, order in self.counted().items() if order.move in (BEHIND, RESTARTED)]
         if not moves or any(attempt > max(moves) and self._is_own(attempt, run) for attempt, run in self._attempted_runs()):
             return None
@@ -147,7 +147,7 @@ class PartitionHistory:
                     end = run.upstream + run.length
 
     def routed_runs(self) -> dict[TopicPartition, list[Run]]:
-        """The runs that lie elsewhere, in order, by where; of the source topic's present life."""
+        """The runs that lie elsewhere, in order, by where; of the source topic's present incarnation."""
         newest, found = self.newest, dict[TopicPartition, list[Run]]()
         moves = [order for order in self.counted().values() if order.is_move]
         for routed in sorted(self.routed.values(), key=lambda r: r.runs[0].upstream):

@@ -1,6 +1,6 @@
 """The exact offset map of one partition: the ledger's runs, in order, answering for every position they cover.
 
-The runs stay packed, as the ledger has them, and are unpacked where somebody asks: a map of millions takes a few bytes for
+The runs stay packed, as the ledger has them, and are unpacked on lookup: a map of millions takes a few bytes for
 each, costs next to nothing to make, and a look at it unpacks one block.
 """
 
@@ -18,7 +18,7 @@ UNPACKED_MAX = 8
 
 
 class OffsetMap:
-    """Upstream to downstream. Runs never overlap upstream: where the ledger states a stretch twice, both say the same."""
+    """Upstream to downstream. Runs never overlap upstream: where the ledger states a range twice, both are the same."""
 
     def __init__(self, runs: Iterable[Run]) -> None:
         packed = Runs(_joined(sorted(runs)))
@@ -69,7 +69,7 @@ class OffsetMap:
         return run is not None and upstream < run.end
 
     def downstream(self, upstream: int) -> int | None:
-        """Where a reader at this upstream offset goes on: its record, else the next one that was copied; None past all."""
+        """Where a reader at this upstream offset resumes: its record, else the next one that was copied; None past all."""
         run, following = self._at_or_before(upstream)
         if run is not None and upstream < run.end:
             return run.downstream + upstream - run.upstream
@@ -100,7 +100,7 @@ class _Part:
         self.first = self.blocks[0][0]
 
     def take(self, block: Runs) -> bool:
-        """Whether the block was taken in, as it speaks of the same stretch."""
+        """Whether the block was merged, because it covers the same range."""
         begins, ends = block[0], block[-1]
         # A block begins with the last run of the one before, which may have grown since (M4).
         is_grown = begins[:2] == self.last[:2] and begins.length >= self.last.length

@@ -3,7 +3,7 @@
 A partition keeps 64 slots, the newest sync first, their distances growing like powers of two, so that a group far behind
 is translated the more roughly the farther it is. Two rules hold for slots i < j with different syncs:
   near   u_i ≤ u_j + 2^j − 2^i           apart   u_i ≥ u_j + 2^max(i−2, 0)
-Syncs are told apart as objects: the same pair sent again is another sync.
+Syncs are compared by identity: the same pair sent again is another sync.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class SyncHistory:
         return tuple(self._slots)
 
     def forget_all_but(self, sync: OffsetSync) -> None:
-        """The partition begins anew with this sync."""
+        """Restarts the partition with this sync."""
         self._slots = [sync] * SLOTS
 
     def take(self, sync: OffsetSync) -> None:
-        """The next sync of the topic; one that lies before the newest says that the source began anew."""
+        """The next sync of the topic; one before the newest means that the source restarted."""
         if sync.upstream_offset < self._slots[0].upstream_offset:
             self.forget_all_but(sync)
         else:

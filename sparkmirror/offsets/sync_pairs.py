@@ -1,8 +1,8 @@
 """Which offset syncs MM2's readers need of what was copied: true pairs of one record, in upstream order.
 
-A break in the difference of both offsets is told at once, the end of a stretch when more than `offset.lag.max` records
+A break in the difference of both offsets is emitted at once, the end of a range when more than `offset.lag.max` records
 have passed, and the rest at the next flush (spec §4.5). MM2 writes a pair each `offset.lag.max + 1` records; its readers
-keep at most 64 of them, their distances doubling with age. So of a long stretch the pairs at such distances from its end
+keep at most 64 of them, their distances doubling with age. So of a long range the pairs at such distances from its end
 are written, a dozen instead of thousands, and a reader knows as much.
 """
 
@@ -32,7 +32,7 @@ class SyncPairs:
         del self._due[:count]
 
     def take(self, partition: TopicPartition, run: Run) -> None:
-        """A stretch that was copied."""
+        """A range that was copied."""
         first = OffsetSync(partition, run.upstream, run.downstream)
         last = _moved(first, run.length - 1)
         end = self._end.get(partition)
@@ -59,7 +59,7 @@ class SyncPairs:
         self._emit(last)
 
     def restart(self, first: OffsetSync) -> None:
-        """Nothing that was taken counts any more; readers are told so by a sync that goes back."""
+        """Drops every pair; a sync that goes back shows this to readers."""
         for known in (self._end, self._last, self._delayed):
             known.pop(first.partition, None)
         self._due = [sync for sync in self._due if sync.partition != first.partition]

@@ -1,12 +1,12 @@
 """From a position on the source to the position on the target: exact wherever our ledger covers it.
 
-| the position                                  | goes on at                                          | basis      |
+| the position                                  | resumes at                                          | basis      |
 |-----------------------------------------------|-----------------------------------------------------|------------|
 | was copied                                    | that very record                                    | exact      |
 | lies in a gap (compacted, aborted, a marker)  | the next record that was copied, or the copy's end  | exact      |
 | is where the copy ends                        | the copy's end                                      | exact      |
 | lies beyond the copy                          | the copy's end, and moves on with it                | beyond     |
-| lies where MM2 copied between two of our runs | where MM2 would put it, but within that stretch     | mm2 syncs  |
+| lies where MM2 copied between two of our runs | where MM2 would put it, but within that range       | mm2 syncs  |
 | lies before our ledger, MM2 wrote syncs       | where MM2 would put it                              | mm2 syncs  |
 | lies before everything that was copied        | the first record, with what it will not find there  | first      |
 | nothing was copied yet, nothing is known      | nowhere                                             | –          |
@@ -45,7 +45,7 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """Where a reader goes on, why there, and how many upstream offsets it will not find on the target."""
+    """Where a reader resumes, why there, and how many upstream offsets it will not find on the target."""
 
     downstream: int
     basis: Basis
@@ -68,7 +68,7 @@ def translate(position: int, copied: Copied) -> Translation | None:
     run = offset_map.first
     first_upstream, first = (run.upstream, run.downstream) if run is not None else (end.upstream, end.downstream)
     if first > 0:
-        return None  # the target holds records from before our time, and nobody knows which of them these are
+        return None  # the target holds records from before our time, and which of them these are is unknown
     return Translation(first, Basis.FIRST, missing=first_upstream - position)
 
 

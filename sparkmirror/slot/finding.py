@@ -1,4 +1,4 @@
-"""Runs the pure recovery generators inside a slot: each thing they ask for becomes a request on a control lane."""
+"""Runs the pure recovery generators inside a slot: each ask becomes a request on a control connection."""
 
 from __future__ import annotations
 

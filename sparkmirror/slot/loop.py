@@ -1,10 +1,10 @@
-"""A slot's event loop: one thread, many lanes. Control work is written as generators that wait; the hot path as callbacks.
+"""A slot's event loop: one thread, many pipelined connections. Control work uses generators, the hot path callbacks.
 
 A generator may yield
   Sleep(seconds)               resumed with None
-  Ask(lane, request)           resumed with the decoded answer of a control request
-  Exchange(lane, api, …)       resumed with (buffer, first byte of the body)
-  Dial(open)                   resumed with a new Lane; the blocking handshake runs on a helper thread that only connects
+  Ask(pipelined, request)      resumed with the decoded answer of a control request
+  Exchange(pipelined, api, …)  resumed with (buffer, first byte of the body)
+  Dial(open)                   resumed with a new pipelined connection; a helper thread does the blocking handshake
 and gets ConnectionLost, ClusterUnreachable or BrokerRefused thrown in when that fails.
 """
 
@@ -35,7 +35,7 @@ class Sleep:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A control request on a lane."""
+    """A control request on a pipelined connection."""
 
     pipelined: PipelinedConnection
     request: Any
@@ -43,7 +43,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A raw request on a lane."""
+    """A raw request on a pipelined connection."""
 
     pipelined: PipelinedConnection
     api: int
@@ -63,7 +63,7 @@ Procedure = Generator[Wait, Any, Any]
 
 
 class Loop:
-    """Runs lanes, timers and procedures until told to stop."""
+    """Runs pipelined connections, timers and procedures until it is stopped."""
 
     def __init__(self) -> None:
         self.now = time.monotonic()
@@ -136,7 +136,7 @@ class Loop:
             else:
                 raise error
 
-    # --- lanes -------------------------------------------------------------------------------------------------
+    # --- pipelined connections ---------------------------------------------------------------------------------
 
     def _watch(self, pipelined: PipelinedConnection) -> None:
         self._selector.register(pipelined, selectors.EVENT_READ, pipelined)
@@ -153,15 +153,15 @@ class Loop:
             self._watched[pipelined] = wanted
 
     def sent(self, pipelined: PipelinedConnection) -> None:
-        """To be called after `lane.send`: pushes what the socket takes now, and watches for the rest."""
+        """To be called after `pipelined.send`: pushes what the socket takes now, and watches for the rest."""
         if not self._watched.get(pipelined, 0) & selectors.EVENT_WRITE:
-            pipelined.flush()  # a lane that waits to write would only refuse again
+            pipelined.flush()  # a socket that waits to write would only refuse again
             self._rewatch(pipelined)
         if pipelined.broken is not None:
             self.soon(lambda: self.drop(pipelined))
 
     def drop(self, pipelined: PipelinedConnection) -> None:
-        """Closes a lane; whoever waits on it learns that the outcome is unknown."""
+        """Closes a pipelined connection; its callers learn that the outcome is unknown."""
         if self._watched.pop(pipelined, None) is None:
             return
         self._selector.unregister(pipelined)
@@ -170,7 +170,7 @@ class Loop:
         pipelined.close()
 
     def is_open(self, pipelined: PipelinedConnection) -> bool:
-        """Whether a lane may still be used for something new; one whose login is about to end may not."""
+        """Whether new requests may use the connection; not when its session is about to expire."""
         return pipelined in self._watched and pipelined.broken is None and self.now < pipelined.connection.renew_at
 
     def _check_silence(self) -> None:
@@ -217,7 +217,7 @@ class Loop:
         return [(key.data, mask) for key, mask in ready]
 
     def close(self) -> None:
-        """Closes every lane and joins the helper threads."""
+        """Closes every connection and joins the helper threads."""
         for pipelined in list(self._watched):
             self.drop(pipelined)
         self._dialer.shutdown(wait=True, cancel_futures=True)

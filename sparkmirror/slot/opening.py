@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from sparkmirror.slot.slot import Slot
 
 RETRY_S = 0.1
-# Rights are given back by hand: so often it is tried whether that has happened.
+# An operator grants the missing ACLs: how often to check for that.
 RIGHTS_RETRY_S = 2.0
 UNKNOWN_TOPIC = (codes.UNKNOWN_TOPIC_OR_PARTITION, codes.UNKNOWN_TOPIC_ID, codes.INCONSISTENT_TOPIC_ID)
 NOT_ENOUGH = (codes.NOT_ENOUGH_REPLICAS, codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
@@ -111,7 +111,7 @@ class Opening:
         answer = yield Ask(pipelined, describe_flow_request(name))
         error, _, epoch = flow_producer(answer)
         if error == codes.TRANSACTIONAL_ID_NOT_FOUND:
-            return slot.epoch  # forgotten for age: nobody took it since, and whoever does waits for our lease (F51)
+            return slot.epoch  # expired: nobody took it since, and a new owner waits for our lease (F51)
         return epoch if error == 0 else None
 
     def _open(self, order: Open) -> Procedure:
@@ -158,7 +158,7 @@ class Opening:
         yield Sleep(0)
 
     def _check_topics(self, order: Open) -> Procedure:
-        """Both topics are the ones the driver meant, not another life of the same name."""
+        """Both topics are the incarnations that the driver meant."""
         slot = self._slot
         for side, topic, wanted, error in (
             (slot.source, order.partition.topic, order.source_topic_id, SourceTopicRecreated),
@@ -196,7 +196,7 @@ class Opening:
             raise SourceTruncated(
                 f"{partition}: copied up to {wanted} in leader epoch {leader_epoch}, "
                 f"which the source now ends at {part.end_offset}",
-                hint=f"to go on where its records changed: {self._slot.remedies.reset(partition, part.end_offset)}",
+                hint=f"to resume where its records changed: {self._slot.remedies.reset(partition, part.end_offset)}",
             )
         return part.leader_epoch if part.error_code == 0 else -1
 
@@ -218,7 +218,7 @@ class Opening:
         return SourceTruncated(
             f"{partition}: upstream offset {wanted} comes next, but the source ends at {log_end}: "
             f"{wanted - log_end} offsets that were copied are gone there",
-            hint=f"to go on at its end: {self._slot.remedies.reset(partition, log_end)}",
+            hint=f"to resume at its end: {self._slot.remedies.reset(partition, log_end)}",
         )
 
     def _ends(self, partition: TopicPartition) -> Procedure:
@@ -266,7 +266,7 @@ class Opening:
             self._slot.loop.spawn(self._settle(relay))
 
     def doubt_of(self, relay: PartitionRelay) -> tuple[str, str]:
-        """Code and reason of a partition that waits for the target to say what became of the records that were sent."""
+        """Code and reason of a partition that waits for the target to answer what became of the sent records."""
         target, doubt, finding = self._slot.target, relay.copy.doubt, self._settling.get(relay)
         if doubt is None:
             return "TARGET", f"cluster {target.alias} does not answer what was sent to {relay.target}"
@@ -275,8 +275,8 @@ class Opening:
         ends = finding.ends if finding is not None else None
         if ends is not None and ends.high_watermark < ends.log_end:
             return TOO_FEW_REPLICAS, (
-                f"{reason}; {ends.log_end - ends.high_watermark} records at its end are not replicated: it goes on when "
-                "enough replicas are in sync"
+                f"{reason}; {ends.log_end - ends.high_watermark} records at its end are not replicated: "
+                "copying resumes when enough replicas are in sync"
             )
         return TOO_FEW_REPLICAS if doubt.error in NOT_ENOUGH else "TARGET", reason
 

@@ -1,8 +1,8 @@
 """The hot path of a slot: fetch → gate → patch | merge | rebuild → produce → proven. Nothing here works per record.
 
 A partition's batches wait in its queue until they may be sent; every produce request takes one batch from each waiting
-partition of a lane. Order: a partition is bound to one produce lane, sequence numbers prove it. Fetches and produces are
-pipelined; what limits them is bytes.
+partition of a connection. Order: a partition is bound to one produce connection, sequence numbers prove it. Fetches and
+produces are pipelined; what limits them is bytes.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from sparkmirror.slot.loop import Loop
 from sparkmirror.slot.side import ClusterSide
 from sparkmirror.wire import OutgoingBatch, Packed, PackLimits, first_batch_size, pack, read_batches, stamp
 
-# One hungry partition must not wait behind a long poll for idle ones: it takes the other lane.
-FETCH_LANES = 2
+# A partition with much to read must not wait behind a long poll for idle ones: it takes the other connection.
+FETCH_CONNECTIONS = 2
 # acks=all is answered one request at a time per connection (R7): partitions that wait for replicas are spread over a few.
-# Without replicas nothing waits, and one lane makes fuller requests: a request costs a broker some 120 µs.
-PRODUCE_LANES = 2
+# Without replicas nothing waits, and one connection makes fuller requests: a request costs a broker some 120 µs.
+PRODUCE_CONNECTIONS = 2
 # Fetched and not yet proven, per partition and per slot. 32 MiB cover 320 MB/s at a round trip of 100 ms.
 PARTITION_BYTES_MAX = 32 << 20
 SLOT_BYTES_MAX = 160 << 20
@@ -55,7 +55,7 @@ NO_ID = bytes(16)
 
 @dataclass(slots=True, eq=False)
 class PartitionRelay:
-    """One attempt's I/O: what is queued, where it is fetched, over which lane it goes out."""
+    """One attempt's I/O: what is queued, where it is fetched, over which connection it goes out."""
 
     copy: PartitionCopy
     target: TopicPartition
@@ -91,7 +91,7 @@ class PartitionRelay:
         self.queue_bytes = 0
 
     def note_stable(self, last_stable: int, high_watermark: int, now: float) -> None:
-        """What the source says of its open transactions, where only committed records are read."""
+        """What the source reports about its open transactions, where only committed records are read."""
         if last_stable >= high_watermark:
             self.held_at = -1
         elif last_stable != self.held_at:
@@ -164,7 +164,7 @@ class Relay:
     # --- fetching ----------------------------------------------------------------------------------------------
 
     def fetch(self) -> None:
-        """Sends a fetch on every free lane that has a partition waiting for more."""
+        """Sends a fetch on every free connection that has a partition waiting for more."""
         now = self._loop.now
         held = sum(r.queue_bytes + r.copy.window_bytes for r in self.relays.values())
         if held > SLOT_BYTES_MAX:
@@ -185,7 +185,7 @@ class Relay:
                 self._send_fetch(pipelined, relays)
 
     def _free_fetch_connection(self, node: int) -> PipelinedConnection | None:
-        for index in range(FETCH_LANES):
+        for index in range(FETCH_CONNECTIONS):
             pipelined = self._source.open_pipelined(node, f"fetch {index}")
             if pipelined is None:
                 return None
@@ -318,7 +318,7 @@ class Relay:
                 failpoints.point("relay.sent_no_ack")
 
     def _produce_connection(self, relay: PartitionRelay) -> PipelinedConnection | None:
-        """The lane the partition is bound to; a new one only when nothing of it is in flight."""
+        """The connection the partition is bound to; a new one only when nothing of it is in flight."""
         pipelined = relay.pipelined
         if pipelined is not None and self._loop.is_open(pipelined):
             return pipelined
@@ -328,7 +328,7 @@ class Relay:
         if leader is None:
             self._target.refresh()
             return None
-        index = (hash(relay.target.topic) + relay.target.partition) % PRODUCE_LANES if leader.replicas > 1 else 0
+        index = (hash(relay.target.topic) + relay.target.partition) % PRODUCE_CONNECTIONS if leader.replicas > 1 else 0
         relay.pipelined = self._target.open_pipelined(leader.node, f"produce {index}")
         return relay.pipelined
 
@@ -379,14 +379,14 @@ class Relay:
     ) -> None:
         if frame is None:
             for relay, _ in owed.values():
-                self._lane_lost(relay, pipelined)
+                self._connection_lost(relay, pipelined)
             return
         try:
             verdicts = parse_produce(frame, at, by_id=by_id)
         except (ValueError, IndexError, struct.error) as error:
             pipelined.broken = f"unreadable produce answer: {error}"
             for relay, _ in owed.values():
-                self._lane_lost(relay, pipelined)
+                self._connection_lost(relay, pipelined)
             return
         now = self._loop.now
         is_hungry = False
@@ -401,14 +401,14 @@ class Relay:
                 )
                 is_hungry = is_hungry or bool(relay.queue) or not relay.is_fetching
         for relay, _ in owed.values():
-            self._lane_lost(relay, pipelined)  # the broker did not say: unknown
+            self._connection_lost(relay, pipelined)  # the broker did not say: unknown
         if failpoints.ARMED:
             failpoints.point("relay.acked_no_receipt")
         if is_hungry:
             self.send()
             self.fetch()
 
-    def _lane_lost(self, relay: PartitionRelay, pipelined: PipelinedConnection) -> None:
+    def _connection_lost(self, relay: PartitionRelay, pipelined: PipelinedConnection) -> None:
         if relay.pipelined is pipelined:
             relay.pipelined = None
         relay.copy.connection_lost(pipelined.broken or "the connection was closed")

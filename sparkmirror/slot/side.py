@@ -1,4 +1,4 @@
-"""One cluster as a slot sees it: metadata, and lanes to its brokers, made when needed and made again when lost."""
+"""One cluster as a slot sees it: metadata, and pipelined connections to its brokers, opened on demand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.slot.loop import Ask, Dial, Loop, Procedure, Sleep
 
 CONNECT_TIMEOUT_S = 10.0
-# Lanes whose requests a broker answers at once, or after half a second: one that hangs is left for another, so that the
+# Connections whose requests are answered at once, or after half a second: one that hangs is left for another, so that the
 # driver hears of this slot before it takes it for dead (10 s after it can hear anything itself).
 SILENCE_S = {"control": 8.0, "ledger tail": 8.0}
 DISTRUST_S = 30.0
@@ -32,7 +32,7 @@ POLL_S = 0.01
 
 
 class ClusterSide:
-    """Lanes and leaders of one cluster."""
+    """Connections and leaders of one cluster."""
 
     def __init__(self, loop: Loop, settings: ClusterSettings) -> None:
         self.alias = settings.alias
@@ -40,8 +40,8 @@ class ClusterSide:
         self.view: ClusterView | None = None
         self.trouble = ""  # why the cluster cannot be reached now; empty while it can
         self._loop = loop
-        self._pool = ConnectionPool(settings, connect_timeout_s=CONNECT_TIMEOUT_S)  # dials; the lanes are the loop's
-        self._lanes: dict[tuple[Address, str], PipelinedConnection] = {}
+        self._pool = ConnectionPool(settings, connect_timeout_s=CONNECT_TIMEOUT_S)  # dials; the loop owns the connections
+        self._connections: dict[tuple[Address, str], PipelinedConnection] = {}
         self._opening: set[tuple[Address, str]] = set()
         self._failures: dict[tuple[Address, str], tuple[int, float]] = {}
         self._distrusted: dict[Address, float] = {}  # brokers that hung, and until when another one is asked first
@@ -59,13 +59,13 @@ class ClusterSide:
             self.refresh()
 
     def forget(self, topic: str) -> None:
-        """A topic that nobody copies any more."""
+        """A topic that is no longer copied."""
         self._topics.discard(topic)
 
     def refresh(self, lost: PipelinedConnection | None = None, *purposes: str) -> None:
         """Asks for metadata soon; calls in between are one.
 
-        The broker of a lane that was `lost` is asked last for a while; its other lanes of these purposes are not waited for.
+        The broker of a `lost` connection is asked last for a while; its other connections of these purposes are dropped.
         """
         if lost is not None:
             self._distrust(lost.connection.address, purposes)
@@ -99,15 +99,15 @@ class ClusterSide:
         found = self.view.topics.get(topic) if self.view is not None else None
         return found.topic_id if found is not None and found.error == 0 else None
 
-    # --- lanes -------------------------------------------------------------------------------------------------
+    # --- pipelined connections ---------------------------------------------------------------------------------
 
     def open_pipelined(self, node: int, purpose: str) -> PipelinedConnection | None:
-        """The lane for a purpose, or None while it is being made or waits after a failure."""
+        """The connection for a purpose, or None while it is being made or waits after a failure."""
         address = self.view.brokers.get(node) if self.view is not None else None
         if address is None:
             return None
         key = (address, purpose)
-        pipelined = self._lanes.get(key)
+        pipelined = self._connections.get(key)
         if pipelined is not None and self._loop.is_open(pipelined):
             return pipelined
         if key not in self._opening and self._loop.now >= self._failures.get(key, (0, 0.0))[1]:
@@ -119,7 +119,7 @@ class ClusterSide:
         try:
             pipelined = yield Dial(lambda: self._pool.dial(key[0]))
             pipelined.silence_s = SILENCE_S.get(key[1], pipelined.silence_s)
-            self._lanes[key] = pipelined
+            self._connections[key] = pipelined
             self._failures.pop(key, None)
             self.trouble = ""
         except ClusterError as error:
@@ -134,12 +134,12 @@ class ClusterSide:
     def _distrust(self, address: Address, purposes: Iterable[str]) -> None:
         self._distrusted[address] = self._loop.now + DISTRUST_S
         for purpose in ("control", *purposes):
-            pipelined = self._lanes.get((address, purpose))
+            pipelined = self._connections.get((address, purpose))
             if pipelined is not None:
                 self._loop.drop(pipelined)
 
     def pipelined(self, partition: TopicPartition, purpose: str) -> Procedure:
-        """Waits for a lane to the partition's leader."""
+        """Waits for a connection to the partition's leader."""
         while True:
             leader = self.leader(partition)
             if leader is None:
@@ -152,7 +152,7 @@ class ClusterSide:
             yield Sleep(POLL_S)
 
     def node_connection(self, node: int, purpose: str) -> Procedure:
-        """Waits for a lane to a broker."""
+        """Waits for a connection to a broker."""
         while True:
             pipelined = self.open_pipelined(node, purpose)
             if pipelined is not None:
@@ -162,18 +162,18 @@ class ClusterSide:
             yield Sleep(POLL_S)
 
     def any_connection(self, purpose: str) -> Procedure:
-        """A lane to any broker that answers; raises when none does."""
+        """A connection to any broker that answers; raises when none does."""
         failures = []
         now = self._loop.now
         for address in sorted(self._pool.addresses, key=lambda a: self._distrusted.get(a, 0.0) > now):
             key = (address, purpose)
             while key in self._opening:
                 yield Sleep(POLL_S)
-            pipelined = self._lanes.get(key)
+            pipelined = self._connections.get(key)
             if pipelined is None or not self._loop.is_open(pipelined):
                 self._opening.add(key)
                 yield from self._open(key)
-                pipelined = self._lanes.get(key)
+                pipelined = self._connections.get(key)
             if pipelined is not None and self._loop.is_open(pipelined):
                 return pipelined
             failures.append(self.trouble)

@@ -1,6 +1,6 @@
 """A slot: one long Spark task, its partitions coming and going by ledger records.
 
-A slot never fails because a partition does: it says the partition's state and goes on. It ends when it is told to, when
+A slot never fails because a partition does: it records the partition's state and continues. It ends when asked to, when
 its owner is not the newest any more, or when it has not heard from its owner for a lease.
 """
 
@@ -84,7 +84,7 @@ class Slot:
         self.relay = Relay(self.loop, self.source, self.target, fetch_limits(flow), self._fetch_failed)
         self.remedies = Remedies(order.file_words)
         self.opening = Opening(self)
-        self.epoch = order.owner_epoch  # the owner's newest epoch that the ledger told of
+        self.epoch = order.owner_epoch  # the owner's newest epoch in the ledger
         self._attempts: dict[TopicPartition, Attempt] = {}
         self._newest: dict[TopicPartition, Attempt] = {}
         self._shown: dict[TopicPartition, tuple[str, str, str]] = {}
@@ -95,7 +95,7 @@ class Slot:
         self._lease_clocks = self._clocks()
         self._freed = FreedMemory(self.loop.now)
 
-    # --- life --------------------------------------------------------------------------------------------------
+    # --- run ---------------------------------------------------------------------------------------------------
 
     def run(self) -> str:
         """Copies until the end; returns why it ended."""
@@ -126,7 +126,7 @@ class Slot:
         self._ended = reason
 
     def _clocks(self) -> tuple[float, float]:
-        # Monotonic time stands still while a machine is suspended; boot time and wall time do not (O8).
+        # Monotonic time stops while a machine is suspended; boot time and wall time do not (O8).
         return time.clock_gettime(time.CLOCK_BOOTTIME), time.time()
 
     def _check_lease(self) -> None:
@@ -206,7 +206,7 @@ class Slot:
             relay.copy.closing = True
 
     def refused(self, order: Open, error: ReplicationError) -> None:
-        """A partition could not be opened: say why; it ends where it was opened."""
+        """A partition could not be opened: records why; it ends where it was opened."""
         self.loop.spawn(self._refuse(order, error))
 
     def _refuse(self, order: Open, error: ReplicationError) -> Procedure:
@@ -218,7 +218,7 @@ class Slot:
             self._leave(partition)
 
     def forfeit(self, relay: PartitionRelay, code: str, reason: str) -> None:
-        """The attempt cannot go on by itself: the driver must fence and recover it."""
+        """The attempt cannot continue: the driver must fence and recover it."""
         self.loop.spawn(self._forfeit(relay.copy.order, code, reason))
         relay.copy.end(Phase.STOPPED)
         self.relay.remove(relay)
@@ -351,7 +351,7 @@ class Slot:
 
 
 def _forbidden(side: ClusterSide, topic: str, operations: str) -> str:
-    """Why the newest metadata says nothing about a topic, if that is for want of rights; else empty."""
+    """Which ACL is missing if the newest metadata has no topic for that reason; else empty."""
     found = side.view.topics.get(topic) if side.view is not None else None
     if found is None or not is_right_missing(found.error):
         return ""
@@ -361,7 +361,7 @@ def _forbidden(side: ClusterSide, topic: str, operations: str) -> str:
 def _held(upstream: int) -> str:
     return (
         f"a transaction that is open at the source holds back the records from upstream offset {upstream} on "
-        "(kafka-transactions.sh find-hanging tells whose it is)"
+        "(to find its producer: kafka-transactions.sh find-hanging)"
     )
 
 

@@ -1,4 +1,4 @@
-"""A slot's end of the ledger: follows it from where the driver said, and appends to it."""
+"""A slot's access to the ledger: follows it from the driver's offset, and appends to it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SlotLedger:
         self.malformed = 0
 
     def follow(self, take: Callable[[list[LedgerRecord]], None]) -> Procedure:
-        """TransformProducers over every new record, for ever."""
+        """Passes every new record to `take`, for ever."""
         while True:
             try:
                 records = yield from self._poll()

@@ -34,7 +34,7 @@ def run_slot(orders: Iterable[SlotOrder]) -> Iterator[str]:
             yield Slot(order, flow).run()
         except SparkmirrorError as error:
             yield f"failed: {error}"
-        except MemoryError:  # the slot is gone, and with it what it held; another one goes on after a while
+        except MemoryError:  # the slot is gone, and with it what it held; another slot resumes later
             yield f"failed: out of memory: {_memory_reported()}"
 
 

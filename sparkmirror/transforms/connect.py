@@ -68,7 +68,7 @@ def _whole(regex: str) -> str:
 
 
 def _unquoting(regex: str) -> str:
-    """The end of a quotation that the regex leaves open, which would go on over what is put behind it."""
+    """The end of a quotation that the regex leaves open, which would otherwise include what is appended to it."""
     is_open = any(token[0].startswith(r"\Q") and not token[1] for token in QUOTATION.finditer(regex))
     return r"\E" if is_open else ""
 

@@ -18,7 +18,7 @@ from sparkmirror.datasource.json_text import Member, members, whole
 
 NULL = "null"
 LONG_BITS = 64
-# Nobody means a larger one as a mask: Kafka makes 0 of it in a whole number, and the text Infinity in another.
+# A larger one is no useful mask: Kafka turns it into 0 in a whole number, and into the text Infinity in another.
 EXPONENT_MAX = 400
 _TOMBSTONE = "is null; to leave such records alone, add a predicate RecordIsTombstone with negate = true"
 
@@ -123,7 +123,7 @@ def _with_more(text: str, more: Sequence[tuple[str, str]]) -> str:
 
 
 def _of_members(text: str, found: Sequence[Member], kept: Sequence[tuple[str, Member]]) -> str:
-    """The object with some of its members, under these names; each keeps what stands between it and the next."""
+    """The object with some of its members, under these names; each keeps the text between it and the next."""
     after = {one: text[one.end : other.start] for one, other in pairwise(found)}
     parts = [text[: found[0].start]]
     for at, (name, member) in enumerate(kept):
@@ -135,7 +135,7 @@ def _of_members(text: str, found: Sequence[Member], kept: Sequence[tuple[str, Me
 
 
 def _between(text: str, member: Member) -> str:
-    """The colon, what stands around it, and the value."""
+    """The colon, the space around it, and the value."""
     colon = text.rindex(":", member.start, member.value)
     while colon > member.start and text[colon - 1] in " \t\n\r":
         colon -= 1

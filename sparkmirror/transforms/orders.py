@@ -1,4 +1,4 @@
-"""What the driver tells the tasks of a record lane, in texts only: secrets stay in the file that they are read from."""
+"""What the driver sends to the tasks of the transform query, as text only: secrets stay in the configuration file."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from sparkmirror.ledger import Attempt
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.process import Process
 
-FOLDER = "sparkmirror-lane-"
-LEFT_S = 3600.0  # a batch takes seconds; whoever writes the next slip makes the folder anew
+FOLDER = "sparkmirror-transforms-"
+LEFT_S = 3600.0  # a batch takes seconds; the next range file creates the folder again
 # The columns that are the record itself, whatever place it has.
 PARTS = frozenset({"timestamp", "key", "value", "headers"})
-OURS = "a task ended: "  # begins what our own code said, where Spark says why a query failed
+OURS = "a task ended: "  # the prefix of an error of our own code in the reason of a failed query
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class Change:
 
 @dataclass(frozen=True)
 class QueryOrder:
-    """One query: whose records it changes, and the epoch that says whether it is still the lane's newest.
+    """One query: the flow it serves, and the producer epoch that shows whether it is still the newest query.
 
     `group` numbers the topics that pass the same transforms, each a branch of the query; −1 is the writer, for all of them.
-    `carried` are the columns that go into Spark, `shelved` those that do not come out of it: the writer finds them on the
-    task's spool, and for each group has what is left to do to them.
+    `carried` are the columns that go into Spark, `spooled` those that do not come out of it: the writer reads them from the
+    task's spool and applies the remaining changes of each group.
     """
 
     config_path: str
@@ -58,14 +58,14 @@ class QueryOrder:
     names_are_final: bool = False
     group: int = -1
     carried: tuple[str, ...] = ()
-    shelved: tuple[str, ...] = ()
+    spooled: tuple[str, ...] = ()
     changes: tuple[tuple[Change, ...], ...] = ()
     file_words: str = ""  # how a command line names the configuration file
 
     @property
     def has_spool(self) -> bool:
         """Whether anything of a record but its place waits there."""
-        return not PARTS.isdisjoint(self.shelved)
+        return not PARTS.isdisjoint(self.spooled)
 
     def text(self) -> str:
         """As the option of a data source."""
@@ -88,7 +88,7 @@ class QueryOrder:
 
 @dataclass(frozen=True)
 class QueryEntry:
-    """One source partition of the lane: from where on, under which attempt, and where its copy lies."""
+    """One source partition of the query: its start offset, its attempt and its remote topic."""
 
     topic: str
     partition: int
@@ -98,7 +98,7 @@ class QueryEntry:
     remote: str
     partitions: int
     source_topic_id: str
-    done: tuple[tuple[int, int], ...] = ()  # stretches from `start` on that landed in an attempt before
+    done: tuple[tuple[int, int], ...] = ()  # ranges from `start` on that an earlier attempt appended
     group: int = 0
     end: int = -1  # of one batch
 
@@ -135,7 +135,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class PoisonRecord:
-    """The first record of its partition that the transforms cannot handle, and what they say of it."""
+    """The first record of its partition that the transforms cannot handle, and their error."""
 
     partition: TopicPartition
     offset: int
@@ -155,22 +155,22 @@ def flow_of(order: QueryOrder) -> FlowSettings:
 
 
 def write_entries(folder: str, entries: Iterable[QueryEntry], *, is_ending: bool) -> None:
-    """Says which partitions take part; with `is_ending` no batch begins any more."""
+    """Lists the partitions that take part; with `is_ending` no further batch starts."""
     path = Path(folder, "partitions")
-    lines = ["ending" if is_ending else "going on", *(entry.text() for entry in entries)]
+    lines = ["ending" if is_ending else "running", *(entry.text() for entry in entries)]
     new = path.with_suffix(".new")
     new.write_text("\n".join(lines), encoding="utf-8")
     new.replace(path)
 
 
 def read_entries(folder: str) -> tuple[dict[TopicPartition, QueryEntry], bool]:
-    """The partitions, and whether no batch may begin any more."""
+    """The partitions, and whether no further batch may start."""
     first, *lines = Path(folder, "partitions").read_text(encoding="utf-8").split("\n")
     entries = [QueryEntry.of(line) for line in lines if line]
     return {entry.place: entry for entry in entries}, first == "ending"
 
 
-# --- range_files: a task's reader tells its writer, in another process of the same task, what the rows are of --------------
+# --- range_files: a task's reader passes the range to its writer, in another process of the same task ---------------------
 
 
 def write_range_file(order: QueryOrder, task: int, entry: QueryEntry) -> None:
@@ -199,7 +199,7 @@ def range_files_folder(order: QueryOrder) -> Path:
 
 
 def make_folder(name: str) -> str:
-    """The folder of a query on the driver's machine; it says whose it is."""
+    """The folder of a query on the driver's machine; it names its owner."""
     path = Path(tempfile.gettempdir(), f"{FOLDER}{name}")
     path.mkdir(mode=0o700)
     (path / "owner").write_text(Process.this().name, encoding="utf-8")
@@ -207,7 +207,7 @@ def make_folder(name: str) -> str:
 
 
 def remove_left_folders() -> None:
-    """Folders of drivers that are seen to be dead; on a machine that only runs tasks, what nobody has used for long."""
+    """Folders of drivers that are seen to be dead; on a machine that only runs tasks, folders unused for long."""
     this, now = Process.this(), time.time()
     for path in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
         owner, range_files = path / "owner", path / "range_files"
@@ -225,7 +225,7 @@ def _is_old(folder: Path, now: float) -> bool:
 
 
 def reason_of(error: Exception) -> str:
-    """The line of Spark's long word that says what happened: the last of a Python traceback, else its own error."""
+    """The line of Spark's error text that states the cause: the last of a Python traceback, else its own error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = [line for line in lines if not line.startswith(("at ", "JVM", "File ", "Traceback", "==", "..."))]
     return _named(text) or type(error).__name__

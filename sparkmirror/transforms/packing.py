@@ -1,4 +1,4 @@
-"""The records of the record lane as batches: of columns where a transform changed them, else of their own bytes."""
+"""Batches of transformed records: built from columns where a transform changed them, else from their own bytes."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def rows_at(batches: Sequence[BatchView], offsets: Sequence[int]) -> list[Row]:
     wanted = set(offsets)
     rows = [row for batch in batches for row in read_rows(batch) if row[0] in wanted]
     if len(rows) != len(offsets):
-        raise InternalError("record lane: rows came at offsets that were not read")
+        raise InternalError("transform query: rows arrived at offsets that were not read")
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Which record a transform cannot handle: Spark tells that a task failed, not at which offset.
+"""Finds the record that a transform cannot handle: Spark reports that a task failed, not at which offset.
 
 The range in question is run through the transform without writing anything, then its halves, down to the first record.
 """
@@ -17,7 +17,9 @@ from sparkmirror.transforms.shaping import as_written, shaped
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-def find_culprit(session: SparkSession, flow: FlowSettings, order: QueryOrder, suspect: Suspect) -> PoisonRecord | None:
+def find_poison_record(
+    session: SparkSession, flow: FlowSettings, order: QueryOrder, suspect: Suspect
+) -> PoisonRecord | None:
     """The first failing record of a range; none if the range passes."""
     start, end = suspect.start, suspect.end
     reason = _failure(session, flow, order, suspect, start, end)
@@ -37,7 +39,7 @@ def find_culprit(session: SparkSession, flow: FlowSettings, order: QueryOrder, s
 def _failure(
     session: SparkSession, flow: FlowSettings, order: QueryOrder, suspect: Suspect, start: int, end: int
 ) -> str:
-    """What the transforms say of these records; empty if nothing."""
+    """The error of the transforms for these records; empty if there is none."""
     if start >= end:
         return ""
     topic, wanted = suspect.partition

@@ -28,7 +28,7 @@ STOP_S = 15.0
 
 
 class QueryRun:
-    """From its start to its end; `ended` is told why, with nothing if it was asked to.
+    """One run from start to end; `ended` gets the reason, an empty one if the run was asked to stop.
 
     With `suspects` it first looks for records that the transforms cannot handle, and ends at once if there are some.
     """
@@ -55,7 +55,7 @@ class QueryRun:
         self._thread = threading.Thread(target=self._run, name=f"{flow.name} records", daemon=True)
 
     def start(self, entries: Sequence[QueryEntry]) -> None:
-        """Begins with these partitions."""
+        """Starts with these partitions."""
         write_entries(self.order.folder, entries, is_ending=False)
         self._thread.start()
 
@@ -79,7 +79,7 @@ class QueryRun:
             self._run_query()
         except SparkmirrorError as error:
             self.refusal, outcome = error, str(error)
-        except Exception as error:  # noqa: BLE001  border to Spark: a query that failed is begun anew
+        except Exception as error:  # noqa: BLE001  border to Spark: a query that failed is restarted
             outcome = reason_of(error)
             self.has_failed_in_spark = not outcome.startswith(OURS)
         finally:
@@ -91,10 +91,10 @@ class QueryRun:
 
         from sparkmirror.datasource.functions import register_functions
         from sparkmirror.datasource.source import KafkaRecords
-        from sparkmirror.transforms.poison_record import find_culprit
+        from sparkmirror.transforms.poison_record import find_poison_record
         from sparkmirror.transforms.source import FORMAT, TransformSource
 
-        logging.getLogger("SQLQueryContextLogger").disabled = True  # Spark's second, longer word about a mistake
+        logging.getLogger("SQLQueryContextLogger").disabled = True  # Spark's second, longer message about an error
         session = SparkSession(self._spark.wait())
         # Data sources are looked up in the session that is active in this thread, and a new thread has none.
         session._jvm.SparkSession.setActiveSession(session._jsparkSession)
@@ -102,8 +102,8 @@ class QueryRun:
         self._ours = register_functions(session, self._words())
         if self._suspects:
             session.dataSource.register(KafkaRecords)
-            found = (find_culprit(session, self._flow, self.order, suspect) for suspect in self._suspects)
-            self.culprits = [culprit for culprit in found if culprit is not None]
+            found = (find_poison_record(session, self._flow, self.order, suspect) for suspect in self._suspects)
+            self.culprits = [poison for poison in found if poison is not None]
             if self.culprits:
                 return
         rows = self._rows(session, FORMAT)
@@ -122,7 +122,7 @@ class QueryRun:
             query.stop()
 
     def _words(self) -> str | None:
-        """Where the names of functions may stand; none if a Python function may use any. Each one costs its start."""
+        """The SQL that may name our functions; None if a Python function may use any. Each one costs start time."""
         transforms = [transform for group in self.groups for transform in group]
         if any(transform.function for transform in transforms):
             return None
@@ -140,28 +140,28 @@ class QueryRun:
         table = session.createDataFrame([], SCHEMA)
         uses = [use_of(table, changed(table, number), self._ours) for number in range(len(self.groups))]
         # A record is known by its offset; and the writer has the same columns of every branch.
-        shelved = reduce(frozenset.__and__, [use.left_to_writer for use in uses]) - {"offset"}
+        spooled = reduce(frozenset.__and__, [use.left_to_writer for use in uses]) - {"offset"}
         if not all("offset" in use.kept for use in uses):
-            shelved = frozenset()
-        changes = tuple(tuple(change for change in use.changes if change.column in shelved) for use in uses)
-        self.order = replace(self.order, shelved=tuple(sorted(shelved)), changes=changes)
+            spooled = frozenset()
+        changes = tuple(tuple(change for change in use.changes if change.column in spooled) for use in uses)
+        self.order = replace(self.order, spooled=tuple(sorted(spooled)), changes=changes)
         branches = []
         for number, use in enumerate(uses):
             rows = filled_up(session.readStream.format(source).option("order", self._branch(number, use).text()).load())
             out = changed(rows, number)
             if use_of(rows, out, self._ours) != use:
                 where = f"{self.order.config_path}: {self._flow.name}"
-                raise ConfigError(f"{where}: a transform makes another plan each time it is asked for one")
-            branches.append(as_written(out, shelved))
+                raise ConfigError(f"{where}: a transform returns a different plan on each call")
+            branches.append(as_written(out, spooled))
         return reduce(lambda left, right: left.unionByName(right), branches)
 
     def _branch(self, number: int, use: Use) -> QueryOrder:
         """Into Spark goes what anything looks at, and what one branch gives to the writer because another one must."""
         from sparkmirror.datasource.arrow import NAMES
 
-        shelved = set(self.order.shelved)
-        origins = {change.origin for change in use.changes if change.column not in shelved}
-        carried = use.read | (use.kept - shelved) | origins | {"offset"}
+        spooled = set(self.order.spooled)
+        origins = {change.origin for change in use.changes if change.column not in spooled}
+        carried = use.read | (use.kept - spooled) | origins | {"offset"}
         return replace(self.order, group=number, carried=tuple(name for name in NAMES if name in carried))
 
 

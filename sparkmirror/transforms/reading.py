@@ -1,4 +1,4 @@
-"""The record lane's source: the partitions that the driver lists, each from where the ledger says."""
+"""The source of the transform query: the partitions that the driver lists, each from its position in the ledger."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 # Of one batch, all partitions together: Spark takes half a second for each, however much it holds. What is done of a batch
 # when it fails counts, and a drain waits for its end.
 BATCH_BYTES_MAX = 256 << 20
-# Of what is handed to Spark at once: rows with whole records, rows that are little more than an offset.
+# What Spark is given at once: rows with whole records, rows that are little more than an offset.
 WHOLE_ROWS_MAX, ROWS_MAX, BYTES_MAX = 10_000, 50_000, 8 << 20
 WEIGHTS_S = 60.0
-# How long planning a batch is tried again: longer than one question, so that a leader that falls meanwhile is left out.
+# How long to retry planning a batch: longer than one request, so that a partition that loses its leader is left out.
 PLAN_S = 20.0
 
 
@@ -150,7 +150,7 @@ class TransformReader(DataSourceStreamReader):
 
 
 def _parts(batches: Iterable[BatchView], rows_max: int) -> Iterator[list[BatchView]]:
-    """Batches that are handed over at once, all of one type of timestamp."""
+    """Batches that become one Arrow batch, all of one timestamp type."""
     part: list[BatchView] = []
     rows = size = 0
     for batch in batches:
@@ -166,7 +166,7 @@ def _parts(batches: Iterable[BatchView], rows_max: int) -> Iterator[list[BatchVi
 
 
 def _columns(batches: Sequence[BatchView], entry: QueryEntry, names: Sequence[str]) -> Columns:
-    """What is wanted of the records; of many batches the header tells all offsets."""
+    """The wanted columns of the records; for many batches the header gives all offsets."""
     columns = Columns()
     start, end = entry.start, entry.end
     is_light = PARTS.isdisjoint(names)
@@ -181,7 +181,7 @@ def _columns(batches: Sequence[BatchView], entry: QueryEntry, names: Sequence[st
 
 
 def _is_readable(view: ClusterView, entry: QueryEntry) -> bool:
-    """Whether somebody leads the partition, and its topic is the one that was copied; the driver tells what is not so."""
+    """Whether the partition has a leader and its topic is the one that was copied; if not, the driver reports it."""
     topic = view.topics.get(entry.topic)
     return topic is not None and topic.topic_id.hex() == entry.source_topic_id and view.leader(entry.place) is not None
 
@@ -208,7 +208,7 @@ def _bounded(entry: QueryEntry, end: int) -> int:
 
 
 def _without(batch: pa.RecordBatch, done: Sequence[tuple[int, int]]) -> pa.RecordBatch:
-    """The rows whose offsets lie in none of the stretches."""
+    """The rows whose offsets are in none of the ranges."""
     starts = [start for start, _ in done]
 
     def is_new(offset: int) -> bool:

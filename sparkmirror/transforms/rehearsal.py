@@ -1,4 +1,4 @@
-"""One record through a query of the record lane's kind, without any cluster: whoever keeps Spark's classes sees them all."""
+"""One record through a query like the transform query, without a cluster: it loads every class for the class archive."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def rehearse(session: SparkSession) -> None:
     """Returns when the record came through."""
     session.dataSource.register(Rehearsal)
     register_functions(session, SQL)
-    session.createDataFrame([], SCHEMA).schema  # noqa: B018  a table without rows, as the lane asks for its plans
+    session.createDataFrame([], SCHEMA).schema  # noqa: B018  a table without rows, as the transform query asks for its plans
     rows = filled_up(session.readStream.format(FORMAT).load())
     rows.createOrReplaceTempView("records")
     out = session.sql(SQL)

@@ -1,4 +1,4 @@
-"""How a task of the record lane speaks to its driver: through the ledger, as slots do."""
+"""How a task of the transform query reports to its driver: through the ledger, as slots do."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def report(order: QueryOrder, records: Sequence[LedgerRecord]) -> None:
 
 
 def stop_partition(order: QueryOrder, entry: QueryEntry, error: ReplicationError, next_upstream: int) -> None:
-    """This partition cannot go on; the driver begins a query without it."""
+    """Records that this partition stopped; the driver starts a query without it."""
     hinted = Remedies(order.file_words).with_hint(error, entry.place, next_upstream)
     report(order, [State.stopped(entry.place, entry.attempt, hinted)])

@@ -48,7 +48,7 @@ def as_written(rows: DataFrame, kept: Collection[str]) -> DataFrame:
 
 
 def filled_up(rows: DataFrame) -> DataFrame:
-    """Rows with all columns of a record: those that nobody looks at are null."""
+    """Rows with all columns of a record: those that no transform uses are null."""
     there = set(rows.columns)
     return rows.select(
         *(F.col(name) if name in there else F.lit(None).cast(KINDS[name]).alias(name) for name in NAMES)

@@ -1,4 +1,4 @@
-"""The data source that a record lane reads from and writes to; named only by the lane itself."""
+"""The data source that the transform query reads from and writes to; used only by that query."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sparkmirror.transforms.writing import TransformWriter
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-FORMAT = "sparkmirror-lane"
+FORMAT = "sparkmirror-transforms"
 
 
 class TransformSource(DataSource):
-    """Both ends of a query; the option `order` tells which."""
+    """Both ends of a query; the option `order` selects one."""
 
     @classmethod
     def name(cls) -> str:

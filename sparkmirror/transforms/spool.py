@@ -1,7 +1,7 @@
-"""Where a task keeps its records as they came, while what a transform looks at passes through Spark.
+"""Where a task keeps its source batches while the columns that a transform uses pass through Spark.
 
-The reader lays batches down, byte by byte as the source has them, before it hands over their rows; the writer, in another
-process of the same task, picks them up by offset. A value of 500 bytes that is only copied then costs Spark 8.
+The reader stores the unchanged source batches before it yields their rows; the writer, in another process of the same
+task, reads them by offset. A value of 500 bytes that is only copied then costs Spark 8.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from sparkmirror.errors import InternalError
 from sparkmirror.transforms.orders import QueryOrder, range_files_folder
 from sparkmirror.wire import BatchView, read_batches
 
-# Of what is picked up at once. Spark counts rows, and does not see what of them lies here.
+# How much is read at once. Spark counts rows, and does not see the bytes that are stored here.
 BYTES_MAX = 16 << 20
 
 
 def lay_down(order: QueryOrder, task: int, number: int, batches: Sequence[BatchView]) -> None:
-    """Some batches of the task, in their order; before their rows are handed over."""
+    """Stores batches of the task in order, before their rows are yielded."""
     with _path(order, task, number).open("wb") as file:
         file.writelines(batch.raw for batch in batches)
 
@@ -31,7 +31,7 @@ def _path(order: QueryOrder, task: int, number: int) -> Path:
 
 
 class Spool:
-    """What the reader of one task laid down, picked up in the order of offsets."""
+    """The batches that the reader of one task stored, read in the order of offsets."""
 
     def __init__(self, order: QueryOrder, task: int) -> None:
         self._order, self._task = order, task
@@ -55,7 +55,7 @@ class Spool:
         return found, done
 
     def clear(self) -> None:
-        """Removes what nobody asked for: their records were left out."""
+        """Removes the batches that were not read: their records were filtered out."""
         with suppress(FileNotFoundError):
             while True:
                 _path(self._order, self._task, self._number).unlink()
@@ -86,4 +86,4 @@ class Spool:
 
 
 def _not_read(offset: int) -> InternalError:
-    return InternalError(f"record lane: a row came at offset {offset}, which was not read")
+    return InternalError(f"transform query: a row arrived at offset {offset}, which was not read")

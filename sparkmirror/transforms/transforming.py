@@ -88,7 +88,7 @@ def _by_function(rows: DataFrame, function: str, where: str, called: str, folder
         raise ConfigInvalid(where, [f"{called}: {function} cannot be imported: {error}"]) from error
     try:
         out = made(rows)
-    except Exception as error:  # border to the user's own code: whatever it raises is told with its name
+    except Exception as error:  # border to the user's own code: whatever it raises is reported with its name
         text = _first_line(error) or type(error).__name__
         raise ConfigInvalid(where, [f"{called}: {function} raised {type(error).__name__}: {text}"]) from error
     if not isinstance(out, DataFrame):

@@ -1,4 +1,4 @@
-"""The record lane's sink: a task says what it is about to append, appends it once, and says where it lies."""
+"""The sink of the transform query: a task writes an intent, appends the records once, and writes the receipts."""
 
 from __future__ import annotations
 
@@ -102,16 +102,16 @@ class TransformProducer:
         self.topics: dict[str, WrittenTopic] = {}
 
     def require_newest(self) -> None:
-        """Raises if another query has begun: whoever began it has read the ledger after our intent, or we see it here."""
+        """Raises if a newer query has started: its driver read the ledger after our intent, or we see its epoch here."""
         order, client = self.order, self.client
         node = client.coordinator(order.query_id, transactional=True)
         error, *found = flow_producer(client.ask_node(node, lambda _: describe_flow_request(order.query_id)))
         client.check(error, f"DescribeTransactions of {order.query_id}", f"Describe on transactional id {order.query_id}")
         if found != [order.producer_id, order.producer_epoch]:
-            raise FlowOwnedByAnother(f"record lane: a newer query of {order.query_id} has begun; this one writes no more")
+            raise FlowOwnedByAnother(f"transform query: a newer query of {order.query_id} runs; this one stops writing")
 
     def topic(self, name: str, partitions: int) -> WrittenTopic:
-        """What the target says of a topic; one that is not there is created with so many partitions."""
+        """The metadata of a target topic; a missing topic is created with this many partitions."""
         if name not in self.topics:
             found = self.client.view([name]).topics.get(name)
             if found is None or found.error:
@@ -129,7 +129,7 @@ class TransformProducer:
         return self.topics[name]
 
     def end(self, target: TopicPartition) -> int:
-        """An offset from which on everything that is sent now will lie."""
+        """A lower bound of the offsets that records sent now will get."""
         if target not in self.ends:
             self.ends[target] = list_offsets(self.client, [target], timestamp=LATEST)[target][0]
         return self.ends[target]
@@ -143,21 +143,21 @@ class WrittenTopic:
     message_bytes_max: int
 
 
-# One hand for each query that this process has served; a process serves one at a time.
-_HANDS: dict[str, TransformProducer] = {}
+# One producer for each query that this process has served; a process serves one query at a time.
+_PRODUCERS: dict[str, TransformProducer] = {}
 
 
 def _producer_of(order: QueryOrder) -> TransformProducer:
-    if order.name not in _HANDS:
-        _HANDS.clear()
+    if order.name not in _PRODUCERS:
+        _PRODUCERS.clear()
         remove_left_folders()
-        _HANDS[order.name] = TransformProducer(order)
-    return _HANDS[order.name]
+        _PRODUCERS[order.name] = TransformProducer(order)
+    return _PRODUCERS[order.name]
 
 
 @dataclass
 class Appended(WriterCommitMessage):
-    """How many records a task appended; where they lie is in the ledger."""
+    """How many records a task appended; their offsets are in the ledger."""
 
     records: int
 
@@ -173,8 +173,8 @@ class TransformWriter(DataSourceStreamArrowWriter):
         context = TaskContext.get()
         assert context is not None
         if context.attemptNumber() > 0:
-            # Spark started the task again by itself: the first one may still write (D9).
-            raise InternalError("record lane: refused: started again by Spark")
+            # Spark retried the task: the first attempt may still write (D9).
+            raise InternalError("transform query: refused: started again by Spark")
         order, task = self._order, context.taskAttemptId()
         written: WrittenRange | None = None
         try:
@@ -185,35 +185,35 @@ class TransformWriter(DataSourceStreamArrowWriter):
                     )
                     written.append(batch)
             if written is None:
-                # All rows were left out, or Spark had nothing to read at all: such a batch has one task, without a slip.
+                # All rows were filtered out, or Spark had nothing to read: such a batch has one task without a range file.
                 entry = take_range_file(order, task)
                 written = WrittenRange(_producer_of(order), entry, Spool(order, task)) if entry is not None else None
             if written is not None:
                 written.finish()
         except BaseException:
-            _HANDS.pop(order.name, None)  # what it sent may land yet: its numbers are not used again
+            _PRODUCERS.pop(order.name, None)  # what it sent may still land: its sequence numbers are not reused
             raise
         return Appended(written.records if written is not None else 0)
 
 
 def _named(entry: QueryEntry | None) -> QueryEntry:
     if entry is None:
-        raise InternalError("record lane: rows came of which nobody said the origin")
+        raise InternalError("transform query: rows arrived without a range file that names their source partition")
     return entry
 
 
 class WrittenRange:
     """One task: a range of one source partition."""
 
-    def __init__(self, hand: TransformProducer, entry: QueryEntry, spool: Spool) -> None:
+    def __init__(self, producer: TransformProducer, entry: QueryEntry, spool: Spool) -> None:
         self.records = 0
-        self._producer, self._entry, self._spool = hand, entry, spool
+        self._producer, self._entry, self._spool = producer, entry, spool
         self._next = entry.start
         self._home_end: int | None = None
         self._due: list[LedgerRecord] = []  # receipts of what is proven, written with the next intent or at the end
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Rows in their order, as many at once as memory is meant for."""
+        """Appends rows in order, as many at once as the memory limit allows."""
         at = 0
         while at < batch.num_rows:
             at += self._append_some(batch.slice(at))
@@ -236,18 +236,18 @@ class WrittenRange:
         self._next = until
         if packing.stop is not None:
             self._settle_due(until)
-            raise self._stopped(self._told(packing.stop))
+            raise self._stopped(self._with_place(packing.stop))
         return len(offsets)
 
     def finish(self) -> None:
-        """Everything of the range is done, whatever of it was left out."""
+        """Records that the whole range is done, including rows that were filtered out."""
         self._settle_due(self._entry.end)
         self._spool.clear()
 
     # --- what and where to ----------------------------------------------------------------------------------------
 
     def _packed(self, batch: pa.RecordBatch, offsets: list[int], batches: list[BatchView]) -> Packing:
-        """What was not changed goes as it came, if it can."""
+        """Unchanged batches are sent as they are where possible."""
         order, entry = self._producer.order, self._entry
         count, names = len(offsets), batch.schema.names
         topics: list[str | None] = batch.column("topic").to_pylist() if "topic" in names else [entry.topic] * count
@@ -256,7 +256,7 @@ class WrittenRange:
             partitions = batch.column("partition").to_pylist()
         changes = order.changes[entry.group] if order.changes else ()
         codec = self._codec(batches)
-        if set(order.shelved) >= PARTS and not changes and None not in partitions:
+        if set(order.spooled) >= PARTS and not changes and None not in partitions:
             rows_of = self._rows_of([None] * count, offsets, topics, partitions)
             if len(rows_of) == 1 and all(view.codec == codec for view in batches):
                 target = next(iter(rows_of))
@@ -271,7 +271,7 @@ class WrittenRange:
     def _columns(
         self, batch: pa.RecordBatch, offsets: list[int], batches: list[BatchView], changes: Sequence[Change]
     ) -> Columns:
-        """The records of some rows: what did not come out of Spark lies on the spool, or is made of what lies there."""
+        """The records of some rows: what did not come out of Spark comes from the spool, or is computed from that."""
         columns = from_arrow(batch)[0]
         if batches:
             found = Columns()
@@ -281,7 +281,7 @@ class WrittenRange:
                 wanted = set(offsets)
                 found = selected(found, [row for row, offset in enumerate(found.offsets) if offset in wanted])
             if len(found) != len(offsets):
-                raise InternalError("record lane: rows came at offsets that were not read")
+                raise InternalError("transform query: rows arrived at offsets that were not read")
             made = {change.column: changed(change.steps, _part(found, change.origin), change.column) for change in changes}
             names = batch.schema.names
             columns.timestamps = columns.timestamps if "timestamp" in names else found.timestamps
@@ -291,7 +291,7 @@ class WrittenRange:
         return columns
 
     def _codec(self, batches: Sequence[BatchView]) -> int:
-        """What the file says; if it says nothing, what the source has."""
+        """The codec of the configuration file; without one, the codec of the source batches."""
         if self._producer.codec is not None:
             return self._producer.codec
         return batches[0].codec if batches else 0
@@ -302,7 +302,7 @@ class WrittenRange:
     def _rows_of(
         self, keys: Sequence[bytes | None], offsets: list[int], topics: list[str | None], partitions: list[int | None]
     ) -> dict[TopicPartition, Sequence[int]]:
-        """Most often all rows go to one place, which is asked for once."""
+        """Usually all rows go to one partition, which is looked up once."""
         if len(set(topics)) == 1 and len(set(partitions)) == 1 and partitions[0] is not None:
             return {self._target(topics[0], partitions[0], keys[0], offsets[0]): range(len(offsets))}
         known: dict[tuple[str | None, int | None], list[int]] = {}
@@ -317,17 +317,17 @@ class WrittenRange:
         return dict(found)
 
     def _target(self, topic: str | None, partition: int | None, key: bytes | None, offset: int) -> TopicPartition:
-        entry, hand = self._entry, self._producer
+        entry, producer = self._entry, self._producer
         name = topic or ""
-        if name == entry.topic and not hand.order.names_are_final:
+        if name == entry.topic and not producer.order.names_are_final:
             name = entry.remote
-        elif not hand.order.names_are_final and name:
-            name = hand.policy.format_remote_topic(hand.order.source, name)
+        elif not producer.order.names_are_final and name:
+            name = producer.policy.format_remote_topic(producer.order.source, name)
         if not name:
             raise self._stopped(TargetRefusedRecords(f"{entry.place}: offset {offset}: the transform names no topic"))
         if partition == entry.partition and name == entry.remote:
             return entry.home
-        count = hand.topic(name, entry.partitions).partitions
+        count = producer.topic(name, entry.partitions).partitions
         if partition is None:
             partition = (murmur2(key) & 0x7FFFFFFF) % count if key is not None else entry.partition % count
         if not 0 <= partition < count:
@@ -339,8 +339,8 @@ class WrittenRange:
         stop_partition(self._producer.order, self._entry, error, self._next)
         return error
 
-    def _told(self, stop: PackingStop) -> ReplicationError:
-        """As the byte lane tells it."""
+    def _with_place(self, stop: PackingStop) -> ReplicationError:
+        """The same error as for a topic that is copied without a transform."""
         if not isinstance(stop.error, RecordTooLarge):
             return stop.error
         size, limit = stop.error.size, stop.error.limit
@@ -352,17 +352,18 @@ class WrittenRange:
     # --- intent, batches, receipts --------------------------------------------------------------------------------
 
     def _announce(self, sendings: Mapping[TopicPartition, Sending], until: int) -> None:
-        hand, entry = self._producer, self._entry
+        producer, entry = self._producer, self._entry
         targets = tuple(
-            IntentTarget(target, hand.end(target), hand.sequences.get(target, 0), sending.ranges)
+            IntentTarget(target, producer.end(target), producer.sequences.get(target, 0), sending.ranges)
             for target, sending in sendings.items()
         )
-        intent = Intent(entry.place, entry.attempt, self._next, until, hand.transactional_id, *hand.producer, targets)
-        report(hand.order, [*self._due, intent])
+        writer = (producer.transactional_id, *producer.producer)
+        intent = Intent(entry.place, entry.attempt, self._next, until, *writer, targets)
+        report(producer.order, [*self._due, intent])
         self._due = []
         if failpoints.ARMED:
-            failpoints.point("lane.intent_acked")
-        hand.require_newest()
+            failpoints.point("transform.intent_acked")
+        producer.require_newest()
 
     def _send(self, sendings: Mapping[TopicPartition, Sending], until: int) -> None:
         runs: dict[TopicPartition, list[Run]] = {target: [] for target in sendings}
@@ -384,7 +385,7 @@ class WrittenRange:
                 self._producer.ends[target] = base + count
             left = {target: batches for target, batches in left.items() if batches}
             if failpoints.ARMED:
-                failpoints.point("lane.batch_acked")
+                failpoints.point("transform.batch_acked")
         self._prove(sendings, runs, until, size)
 
     def _shorter(self, target: TopicPartition, base: int) -> ReplicationError:
@@ -394,13 +395,14 @@ class WrittenRange:
         )
 
     def _append(self, heads: Mapping[TopicPartition, ReadyBatch]) -> tuple[dict[TopicPartition, int], int]:
-        """Where the batches lie, and how many bytes they are."""
-        hand = self._producer
+        """The base offsets of the batches, and their size in bytes."""
+        producer = self._producer
         batches = {
-            target: ready.made(Producer(*hand.producer, hand.sequences.get(target, 0))) for target, ready in heads.items()
+            target: ready.made(Producer(*producer.producer, producer.sequences.get(target, 0)))
+            for target, ready in heads.items()
         }
         try:
-            return hand.appender.send_once(batches), sum(map(len, batches.values()))
+            return producer.appender.send_once(batches), sum(map(len, batches.values()))
         except BrokerRefused as error:
             if is_retriable(error.error_code) or is_right_missing(error.error_code):
                 raise
@@ -427,13 +429,13 @@ class WrittenRange:
         )
 
     def _downstream(self) -> int:
-        """Where the copy ends; the target tells it if nothing of this range went there."""
+        """Where the copy ends; read from the target if no record of this range went there."""
         if self._home_end is None:
             self._home_end = list_offsets(self._producer.client, [self._entry.home], timestamp=LATEST)[self._entry.home][0]
         return self._home_end
 
     def _settle_due(self, upstream: int) -> None:
-        """The last receipt says how far the range was gone through."""
+        """The last receipt holds the upstream offset up to which the range is done."""
         entry = self._entry
         at = Position(upstream, self._downstream(), 0)
         if self._due and isinstance(self._due[-1], Receipt):

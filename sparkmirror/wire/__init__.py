@@ -1,4 +1,4 @@
-"""Bytes to values and back: record batches, their lanes to the target, and MM2's internal records. Does no I/O."""
+"""Bytes to values and back: record batches, outgoing batches, and MM2's internal records. Does no I/O."""
 
 from sparkmirror.wire.checkpoint import decode_checkpoint, decode_checkpoint_key, encode_checkpoint
 from sparkmirror.wire.codecs import DECOMPRESSED_BYTES_MAX, compress, decompress

@@ -1,4 +1,4 @@
-"""What a worker of Connect runs, as its group tells it (protocol type `connect`, KIP-415).
+"""What a Connect worker runs, as its group metadata says (protocol type `connect`, KIP-415).
 
     metadata     int16 version, string url, int64 config_offset; from version 1 on: nullable bytes, what it runs already,
                  in the form of an assignment

@@ -1,6 +1,6 @@
-"""From fetched batches to parcels: which lane each batch takes, what is dropped, and where copying must stop.
+"""From fetched batches to outgoing batches: which path each batch takes, what is dropped, and where copying must stop.
 
-| lane    | when                                                                                              |
+| path    | when                                                                                              |
 |---------|---------------------------------------------------------------------------------------------------|
 | patch   | dense, wholly wanted, create time, fits the target, not small: its own bytes, no copy             |
 | merge   | small neighbours of one codec become one batch; a small one that stays alone is patched           |
@@ -8,8 +8,8 @@
 | rebuild | offset gaps, partly wanted, log append time, too large for the target: record by record           |
 | drop    | control batches, aborted transactions under read_committed, batches that compaction has emptied   |
 
-Invariant A: no record below `from_offset` or at or above `until_offset` is in any parcel, and offsets only ascend.
-Invariant B: whatever stops the packing, the parcels before it are complete, and `next_upstream` is where it stopped.
+Invariant A: no record below `from_offset` or at or above `until_offset` is in any outgoing batch, and offsets only ascend.
+Invariant B: when the packing stops, the outgoing batches before it are complete, and `next_upstream` is where it stopped.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class PackLimits:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """The parcels in order, the first upstream offset not accounted for, and what stopped the packing there, if any."""
+    """The outgoing batches in order, the first upstream offset not accounted for, and what stopped the packing there."""
 
     outgoing_batches: list[OutgoingBatch]
     next_upstream: int
@@ -80,7 +80,7 @@ def pack(
     aborted: Sequence[tuple[int, int]] | None,
     limits: PackLimits,
 ) -> Packed:
-    """Turn the batches of one partition of one fetch response into parcels.
+    """Turn the batches of one partition of one fetch response into outgoing batches.
 
     `aborted` is the response's own list of (producer id, first offset), None under read_uncommitted. A batch or record
     that cannot be copied does not raise: it is in `stopped`, and `next_upstream` is its offset.
@@ -127,12 +127,12 @@ def _assert_window(outgoing_batches: list[OutgoingBatch], from_offset: int) -> N
     for outgoing in outgoing_batches:
         first = outgoing.pieces[0][0]
         if first < position:
-            raise InternalError(f"invariant A: a parcel begins at upstream {first}, {position} or later expected")
+            raise InternalError(f"invariant A: an outgoing batch begins at upstream {first}, {position} or later expected")
         position = outgoing.next_upstream
 
 
 class AbortedTransactions:
-    """Which producer ids are inside an aborted transaction, as one fetch response tells it.
+    """Which producer ids are inside an aborted transaction, as one fetch response lists them.
 
     The state must not outlive the response: the next response's list names again whatever is still open, and an id
     that aborted once may commit later.
@@ -347,7 +347,7 @@ class _Packer:
         self.next_upstream = max(self.next_upstream, end)
 
     def _stop(self, error: ReplicationError, offset: int) -> None:
-        """Give out what waits, then stop; what waits may itself stop earlier, and then that is told."""
+        """Give out what waits, then stop; what waits may itself stop earlier, and then that stop is returned."""
         self._close_group()
         if not self._finished:
             self._finish(error, offset)

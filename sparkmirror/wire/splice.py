@@ -3,7 +3,7 @@
 A target's broker spends some 75 µs on a batch of its own, whatever it holds; moving a record costs us under 1 µs. So
 batches of few records are spliced. Of a record only its beginning changes: length, timestamp delta, offset delta.
 
-Invariant A: a parcel holds records in strictly ascending upstream order, and its pieces name exactly those.
+Invariant A: an outgoing batch holds records in strictly ascending upstream order, and its pieces name exactly those.
 Invariant B: a spliced batch is never larger than the room it was given: every record counts with all that it may grow by.
 """
 
@@ -261,7 +261,7 @@ class Splicer:
         return True
 
     def finish(self, next_upstream: int) -> OutgoingBatch:
-        """The batch as it stands; the next one begins empty."""
+        """The batch so far; the next one starts empty."""
         count, newest = self.count, self._newest
         batch = join_batch(self._parts, NONE, count, self._base_timestamp, newest)
         self._begin_piece(0)
@@ -270,5 +270,5 @@ class Splicer:
         return outgoing
 
     def drop(self) -> None:
-        """Begins anew without giving anything out."""
+        """Restarts without returning anything."""
         self._begin()

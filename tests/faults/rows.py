@@ -125,7 +125,7 @@ ROWS = (
     FaultRow(
         "F27",
         "the source topic is deleted and created again: (a) shorter, (b) longer than the position",
-        "`SOURCE_TOPIC_RECREATED` in both; two lives of a topic are never spliced",
+        "`SOURCE_TOPIC_RECREATED` in both; two incarnations of a topic are never joined",
         "P",
     ),
     FaultRow(

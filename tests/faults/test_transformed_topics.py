@@ -240,7 +240,7 @@ def test_a_copy_that_is_cut_while_it_is_read_holds_nobody_up(
     settings = flow_settings(source_cluster, target_cluster, alias=topic, topics=topic, more=more)
     path = write_settings(tmp_path / "mm2.properties", settings)
     died, held = tmp_path / "died", tmp_path / "held"
-    monkeypatch.setenv("SPARKMIRROR_FAULTS", f"lane.batch_acked=kill@1:{died},lane.log_settled=hold@1:{held}")
+    monkeypatch.setenv("SPARKMIRROR_FAULTS", f"transform.batch_acked=kill@1:{died},transform.log_settled=hold@1:{held}")
     with live_mirror(path) as mirror:
         await_true(held.exists, START_S, "the driver is about to read the copy")
         if how == "created again":

@@ -117,7 +117,7 @@ def test_batch_of_the_java_client_is_read(entry: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("entry", BATCHES, ids=[entry["name"] for entry in BATCHES])
-def test_batch_of_the_java_client_is_carried_by_every_lane(entry: dict[str, Any]) -> None:
+def test_batch_of_the_java_client_is_carried_by_every_path(entry: dict[str, Any]) -> None:
     for start in (500, 501):
         buffer = bytearray.fromhex(entry["batch"])
         views = read_batches(memoryview(buffer), 0, len(buffer))

@@ -141,7 +141,7 @@ def test_a_client_names_the_cluster_and_every_address(server: Callable[[Talk], H
 
 
 @pytest.mark.parametrize("talk", [name for name in TALKS if "nonsense" not in name])
-def test_a_lane_breaks_and_everybody_who_waits_hears_of_it(server: Callable[[Talk], HostileServer], talk: str) -> None:
+def test_a_broken_connection_fails_everything_that_waits_on_it(server: Callable[[Talk], HostileServer], talk: str) -> None:
     hostile = server(TALKS[talk])
     sock = socket.create_connection((hostile.address.host, hostile.address.port))
     made = PipelinedConnection(connection.Connection(sock, hostile.address, "A"), time.monotonic())
@@ -150,7 +150,7 @@ def test_a_lane_breaks_and_everybody_who_waits_hears_of_it(server: Callable[[Tal
     made.flush()
     deadline = time.monotonic() + SECONDS_MAX
     while made.broken is None:
-        assert time.monotonic() < deadline, "the lane hangs"
+        assert time.monotonic() < deadline, "the connection hangs"
         made.read(time.monotonic())
         time.sleep(0.005)
     made.close()
@@ -159,7 +159,7 @@ def test_a_lane_breaks_and_everybody_who_waits_hears_of_it(server: Callable[[Tal
 
 
 @pytest.mark.parametrize("talk", [name for name in TALKS if "nonsense" in name])
-def test_a_lane_that_hears_nonsense_tells_who_asked_and_never_raises(
+def test_a_pipelined_connection_that_hears_nonsense_tells_who_asked_and_never_raises(
     server: Callable[[Talk], HostileServer], talk: str
 ) -> None:
     hostile = server(TALKS[talk])
@@ -169,7 +169,7 @@ def test_a_lane_that_hears_nonsense_tells_who_asked_and_never_raises(
     made.ask(metadata_request(["t"], METADATA_VERSIONS[1]), heard.append, time.monotonic())
     deadline = time.monotonic() + SECONDS_MAX
     while made.broken is None and not heard:
-        assert time.monotonic() < deadline, "the lane hangs"
+        assert time.monotonic() < deadline, "the connection hangs"
         made.read(time.monotonic())
         time.sleep(0.005)
     made.close()

@@ -173,7 +173,7 @@ def test_records_are_copied_with_this_login_on_this_side(mechanism: str, side: s
 def test_a_large_backlog_comes_through_tls(secured: Secured, matrix: Matrix) -> None:
     """Fetch answers of 16 MB: more than one turn of the loop takes, and more than OpenSSL holds."""
     assert log_ends(secured.target, "tls.tls-bulk") == {0: BULK_RECORDS}
-    assert "no answer for" not in matrix.outcome.output  # what is said of a lane that misses bytes
+    assert "no answer for" not in matrix.outcome.output  # what is said of a connection that misses bytes
 
 
 def test_no_secret_is_seen_in_output_arguments_event_log_spark_ui_metrics_http_and_topics(

@@ -1,4 +1,4 @@
-"""What a target position is worth without reading records: by sparkmirror's ledger, else by the mirror's own position. Pure.
+"""Judges a target position without reading records: by sparkmirror's ledger, else by the mirror's own position. Pure.
 
 If the source has no holes and the target no duplicates since position P (the last copied), the target offset of source
 offset x is Tl − (P + 1 − x). MirrorMaker 2 stores P each minute, so the truth lies between what P says and what the

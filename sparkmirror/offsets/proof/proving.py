@@ -1,4 +1,4 @@
-"""Proves that two offsets mean the same record, by reading a few of both logs. Pure: asks are yielded, stretches sent in.
+"""Proves that two offsets mean the same record, by reading a few of both logs. Pure: yields requests, gets records.
 
 The next record at the upstream position is compared with the next one at the downstream position, with up to four that
 follow; where a position is at its log's end, the records before it are compared instead. Where they differ, the target's
@@ -57,7 +57,7 @@ def same_record(source: Seen, target: Seen) -> bool:
 
 
 def prove(pair: Pair) -> Asking[Proof]:
-    """What the downstream position is worth, told by the records."""
+    """Whether the downstream position is right, proven by the records."""
     proving = _Proving(pair)
     if pair.downstream > pair.target_end:
         return proving.proof("beyond end", records=pair.downstream - pair.target_end)
@@ -72,7 +72,7 @@ def prove(pair: Pair) -> Asking[Proof]:
 
 
 class _Proving:
-    """One proof while it goes on. A reader whose position the target deleted goes on at the first record that is left."""
+    """One running proof. A reader whose position the target deleted resumes at the first record that is left."""
 
     def __init__(self, pair: Pair) -> None:
         self._pair = pair
@@ -170,7 +170,7 @@ class _Proving:
 
     def _not_found(self, offset: int) -> str:
         why = "compaction or retention" if self._pair.is_compacted else "retention"
-        why += " removed it there, somebody else wrote it, or it was changed on the way"
+        why += " removed it there, another producer wrote it, or it was changed on the way"
         return f"the target's record at offset {offset} was not found on the source: {why}"
 
     # --- counting ------------------------------------------------------------------------------------------------
@@ -245,19 +245,19 @@ class _Proving:
         return []
 
     def _likeness(self, ours: Sequence[Seen], theirs: Sequence[Seen]) -> _Likeness:
-        """Compares as many as both have. In a compacted log other records may follow on each side: the first tells."""
+        """Compares as many as both have. In a compacted log other records may follow on each side: the first one decides."""
         if not ours or not theirs or not same_record(ours[0], theirs[0]):
             return _Likeness.NONE
         if all(same_record(a, b) for a, b in zip(ours, theirs, strict=False)):
             return _Likeness.WHOLE
         return _Likeness.WHOLE if self._pair.is_compacted and not theirs[0].is_append_time else _Likeness.FIRST
 
-    # --- telling -------------------------------------------------------------------------------------------------
+    # --- results -------------------------------------------------------------------------------------------------
 
     def proof(
         self, result: Result, *, records: int | None = None, is_counted: bool = True, is_certain: bool = True
     ) -> Proof:
-        """The answer, with a word about a position that the target deleted."""
+        """The answer, with a note if the target deleted the position."""
         pair, is_exact = self._pair, result == "exact"
         is_deleted = pair.downstream < pair.target_first
         return Proof(

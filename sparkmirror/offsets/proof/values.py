@@ -16,7 +16,7 @@ RECORD_BYTES_MEAN = 2_000  # 10 000 records are 20 MB
 class Seen(NamedTuple):
     """A record as it is compared: where it lies, its time, and a 128-bit fingerprint of key, value and headers.
 
-    `is_append_time` says that the log itself stamped it, so that its time tells nothing of where it comes from.
+    `is_append_time` says that the log itself stamped it, so that its time does not show where it comes from.
     """
 
     offset: int
@@ -115,7 +115,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What a target position is worth.
+    """The verdict on a target position.
 
     | result     | means                                                                                   |
     |------------|-----------------------------------------------------------------------------------------|

@@ -38,6 +38,7 @@ from sparkmirror.offsets import Basis, Copied, OffsetMap, Translation, translate
 
 P = TopicPartition("orders", 3)
 OLD, NEW = TopicIncarnation("source 1", "target 1"), TopicIncarnation("source 2", "target 1")
+TARGET_RECREATED = TopicIncarnation("source 1", "target 2")
 
 
 def an_open(number: int, upstream: int, downstream: int, *, topic_incarnation: TopicIncarnation = OLD) -> Open:
@@ -72,7 +73,7 @@ def a_history(*records: LedgerRecord) -> PartitionHistory:
     return view.of(P)
 
 
-def a_standing(**fields: object) -> CopyState:
+def a_copy_state(**fields: object) -> CopyState:
     """Ten records copied, all is well, five more to come."""
     return replace(CopyState(P, Position(10, 10, 0), OLD, OLD, 0, 15, 10), **fields)
 
@@ -81,25 +82,25 @@ def a_standing(**fields: object) -> CopyState:
 
 
 def test_skip_goes_on_at_the_log_start_and_names_what_is_given_up() -> None:
-    move = skip(a_standing(log_start=13), None)
+    move = skip(a_copy_state(log_start=13), None)
     assert move == Move(P, Position(10, 10, 0), Position(13, 10, 0), OLD, "on", (10, 13), 0, False, False)
 
 
 def test_skip_goes_on_behind_what_somebody_else_wrote() -> None:
-    move = skip(a_standing(target_end=12), None)
+    move = skip(a_copy_state(target_end=12), None)
     assert move is not None
     assert (move.new, move.gap, move.kind) == (Position(10, 12, 0), None, "behind")
 
 
 def test_skip_passes_over_a_record_that_cannot_be_copied() -> None:
-    move = skip(a_standing(), 11)
+    move = skip(a_copy_state(), 11)
     assert move is not None
     assert (move.new, move.gap) == (Position(11, 10, 0), (10, 11))
 
 
 def test_skip_finds_nothing_to_do_where_all_is_well() -> None:
-    assert skip(a_standing(), None) is None
-    assert skip(a_standing(is_open=True), None) is not None, "an attempt without an end must get one"
+    assert skip(a_copy_state(), None) is None
+    assert skip(a_copy_state(is_open=True), None) is not None, "an attempt without an end must get one"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_skip_finds_nothing_to_do_where_all_is_well() -> None:
     [
         ({"position": None, "was": None}, None, "nothing was copied yet"),
         ({"now": NEW}, None, "the source topic was re-created, so there is nothing to skip"),
-        ({"now": TopicIncarnation("source 1", "target 2")}, None, "the target topic was re-created, so"),
+        ({"now": TARGET_RECREATED}, None, "the target topic was re-created, so there is nothing to skip"),
         ({"log_end": 8}, None, "the source ends at 8"),
         ({"target_end": 9}, None, "the target ends at 9"),
         ({}, 9, "everything up to 10 was copied"),
@@ -117,30 +118,30 @@ def test_skip_finds_nothing_to_do_where_all_is_well() -> None:
 )
 def test_skip_refuses_what_is_no_gap(fields: dict[str, object], to: int | None, words: str) -> None:
     with pytest.raises(MoveRefused, match=words):
-        skip(a_standing(**fields), to)
+        skip(a_copy_state(**fields), to)
 
 
 def test_reset_of_a_topic_that_was_created_again_begins_the_map_anew() -> None:
-    move = reset(a_standing(now=NEW, log_end=4), "earliest")
+    move = reset(a_copy_state(now=NEW, log_end=4), "earliest")
     assert move == Move(P, Position(10, 10, 0), Position(0, 10, 0), NEW, "anew", None, 0, True, False)
-    late = reset(a_standing(now=NEW, log_end=4), "latest")
+    late = reset(a_copy_state(now=NEW, log_end=4), "latest")
     assert late is not None
     assert (late.new.upstream, late.gap) == (4, (0, 4)), "of the new life everything is given up"
 
 
 def test_reset_tells_what_comes_again_and_what_never_comes() -> None:
-    back, on = reset(a_standing(), "3"), reset(a_standing(), "latest")
+    back, on = reset(a_copy_state(), "3"), reset(a_copy_state(), "latest")
     assert back is not None and on is not None
     assert (back.new, back.gap, back.copied_again, back.kind) == (Position(3, 10, 0), None, 7, "anew")
     assert (on.new, on.gap, on.copied_again, on.kind) == (Position(15, 10, 0), (10, 15), 0, "on")
 
 
 def test_reset_to_where_the_copy_stands_changes_nothing() -> None:
-    assert reset(a_standing(), "10") is None
+    assert reset(a_copy_state(), "10") is None
 
 
 def test_reset_of_a_partition_that_nobody_copied_gives_nothing_up() -> None:
-    move = reset(a_standing(position=None, was=None), "latest")
+    move = reset(a_copy_state(position=None, was=None), "latest")
     assert move is not None
     assert (move.old, move.new, move.gap, move.is_map_new) == (None, Position(15, 10, 0), None, False)
 
@@ -148,14 +149,14 @@ def test_reset_of_a_partition_that_nobody_copied_gives_nothing_up() -> None:
 @pytest.mark.parametrize("to", ["16", "2"])
 def test_reset_refuses_an_offset_that_the_source_does_not_hold(to: str) -> None:
     with pytest.raises(MoveRefused, match="begins at 3 and ends at 15"):
-        reset(a_standing(log_start=3), to)
+        reset(a_copy_state(log_start=3), to)
 
 
 # --- what the ledger says --------------------------------------------------------------------------------------
 
 
 def skipped(to: int) -> list[LedgerRecord]:
-    move = skip(a_standing(log_start=to), None)
+    move = skip(a_copy_state(log_start=to), None)
     assert move is not None
     return a_move(1, move)
 
@@ -189,7 +190,7 @@ def test_a_group_inside_a_gap_that_nothing_follows_stands_at_the_end_of_the_copy
 
 
 def test_what_was_copied_of_another_life_of_the_topic_is_not_in_the_map() -> None:
-    move = reset(a_standing(now=NEW, log_end=40), "25")
+    move = reset(a_copy_state(now=NEW, log_end=40), "25")
     assert move is not None
     before = copied(0, 0, 0, 10)
     assert list(a_history(*before, *a_move(1, move)).runs()) == []
@@ -199,14 +200,14 @@ def test_what_was_copied_of_another_life_of_the_topic_is_not_in_the_map() -> Non
 
 
 def test_a_gap_of_another_life_is_not_told_any_more() -> None:
-    move = reset(a_standing(now=NEW, log_end=40, position=Position(13, 10, 0)), "25")
+    move = reset(a_copy_state(now=NEW, log_end=40, position=Position(13, 10, 0)), "25")
     assert move is not None
     history = a_history(*copied(0, 0, 0, 10), *skipped(13), *a_move(2, move))
     assert [(gap.upstream, gap.until) for gap in history.accepted_gaps()] == [(0, 25)]
 
 
 def test_a_gap_that_is_copied_after_all_is_not_told_any_more() -> None:
-    over, back = skip(a_standing(), 12), reset(a_standing(position=Position(12, 10, 0)), "11")
+    over, back = skip(a_copy_state(), 12), reset(a_copy_state(position=Position(12, 10, 0)), "11")
     assert over is not None and back is not None
     history = a_history(*copied(0, 0, 0, 10), *a_move(1, over), *a_move(2, back))
     assert [(gap.upstream, gap.until) for gap in history.accepted_gaps()] == [(10, 11)]
@@ -220,7 +221,7 @@ def test_after_a_reset_the_leader_epoch_of_what_was_copied_before_is_not_asked_f
 
 
 def test_a_target_that_lost_its_end_before_a_reset_loses_it_in_the_map() -> None:
-    move = reset(a_standing(target_end=8), "10")
+    move = reset(a_copy_state(target_end=8), "10")
     assert move is not None
     records = a_move(1, move)
     assert Void(P, Attempt(0, 0, 1), 8) in records
@@ -228,7 +229,7 @@ def test_a_target_that_lost_its_end_before_a_reset_loses_it_in_the_map() -> None
 
 
 def test_behind_a_move_that_goes_back_nothing_is_judged_by_the_last_copy_until_there_is_a_new_one() -> None:
-    move = reset(a_standing(), "3")
+    move = reset(a_copy_state(), "3")
     assert move is not None
     records = [*copied(0, 0, 0, 10), *a_move(1, move)]
     assert a_history(*records).last_copy(10) is None
@@ -237,7 +238,7 @@ def test_behind_a_move_that_goes_back_nothing_is_judged_by_the_last_copy_until_t
 
 
 def test_behind_a_gap_or_a_stranger_the_last_copy_is_what_it_was() -> None:
-    move = skip(a_standing(target_end=12), None)
+    move = skip(a_copy_state(target_end=12), None)
     assert move is not None
     gap, stranger = a_history(*copied(0, 0, 0, 10), *skipped(13)), a_history(*copied(0, 0, 0, 10), *a_move(1, move))
     assert (gap.last_copy(10), gap.pending_move()) == ((9, 7, 0), None)
@@ -253,7 +254,7 @@ def test_moves_and_gaps_repeated_and_in_any_order_give_the_same_view(rng: random
 
 
 def test_a_move_that_comes_when_another_owner_has_gone_on_says_nothing() -> None:
-    back, on = reset(a_standing(), "3"), skip(a_standing(), 14)
+    back, on = reset(a_copy_state(), "3"), skip(a_copy_state(), 14)
     assert back is not None and on is not None
     before = copied(0, 0, 0, 10)
     successor = replace(an_open(2, 10, 10), previous=Attempt(0, 0, 1))
@@ -304,7 +305,7 @@ def test_gaps_survive_the_attempts_they_were_accepted_in() -> None:
 
 
 def test_a_gap_that_is_no_gap_any_more_does_not_come_back_when_the_ledger_is_shortened() -> None:
-    over, back = skip(a_standing(), 12), reset(a_standing(position=Position(12, 10, 0)), "10")
+    over, back = skip(a_copy_state(), 12), reset(a_copy_state(position=Position(12, 10, 0)), "10")
     assert over is not None and back is not None
     records = [*copied(0, 0, 0, 10), *a_move(1, over), *a_move(2, back), *many(3, 10, 10)]
     after = compacted_by_owner(records, an_open(99, 10 + ATTEMPTS_MAX, 10 + ATTEMPTS_MAX))
@@ -312,14 +313,14 @@ def test_a_gap_that_is_no_gap_any_more_does_not_come_back_when_the_ledger_is_sho
 
 
 def test_what_is_left_of_a_gap_stays_as_it_is_when_the_ledger_is_shortened() -> None:
-    over, back = skip(a_standing(), 14), reset(a_standing(position=Position(14, 10, 0)), "12")
+    over, back = skip(a_copy_state(), 14), reset(a_copy_state(position=Position(14, 10, 0)), "12")
     assert over is not None and back is not None
     records = [*copied(0, 0, 0, 10), *a_move(1, over), *a_move(2, back), *many(3, 12, 10)]
     assert ranges(compacted_by_owner(records, an_open(99, 12 + ATTEMPTS_MAX, 10 + ATTEMPTS_MAX))) == [(10, 12)]
 
 
 def test_runs_of_another_life_are_not_stated_again() -> None:
-    move = reset(a_standing(now=NEW, log_end=40), "25")
+    move = reset(a_copy_state(now=NEW, log_end=40), "25")
     assert move is not None
     records = [*many(0, 0, 0), *a_move(50, move)]
     after = compacted_by_owner(records, an_open(99, 25, 10, topic_incarnation=NEW))
@@ -328,7 +329,7 @@ def test_runs_of_another_life_are_not_stated_again() -> None:
 
 
 def test_a_move_that_nothing_was_copied_after_is_kept_for_what_it_tells() -> None:
-    move = skip(a_standing(target_end=12), None)
+    move = skip(a_copy_state(target_end=12), None)
     assert move is not None
     records = [*many(0, 0, 0), *copied(ATTEMPTS_MAX, 8, 8, 2), *a_move(ATTEMPTS_MAX + 1, move)]
     for at in range(ATTEMPTS_MAX + 2, 2 * ATTEMPTS_MAX):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sparkmirror.errors import InternalError, RecordTooLarge
 from sparkmirror.model import TopicPartition
-from sparkmirror.transforms import spool as shelf_module
+from sparkmirror.transforms import spool as spool_module
 from sparkmirror.transforms.orders import Change, QueryOrder, range_files_folder, remove_left_folders
 from sparkmirror.transforms.packing import Packing, pack_columns, pack_rows, pack_whole, rows_at
 from sparkmirror.transforms.spool import Spool, lay_down
@@ -104,7 +104,7 @@ def test_every_row_finds_its_record_whatever_was_left_out_and_however_rows_are_g
     batches = batches_of(offsets, size, codec)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", folder)
-        patch.setattr(shelf_module, "BYTES_MAX", limit)
+        patch.setattr(spool_module, "BYTES_MAX", limit)
         order = order_of("spool")
         range_files_folder(order).mkdir(parents=True)
         for number, start in enumerate(range(0, len(batches), laid)):

@@ -72,7 +72,7 @@ def test_smallest_message_is_read() -> None:
     assert records_of(a_message(0, 0, None, None)) == [Record(0, -1, None, None)]
 
 
-def test_pack_carries_old_messages_into_parcels_of_the_new_format() -> None:
+def test_pack_carries_old_messages_into_batches_of_the_new_format() -> None:
     wrapper = a_wrapper(12, 1, 1, a_message(0, 1, b"a", b"1"), a_message(2, 1, b"b", b"2"))
     packed = pack(
         views_of(a_message(8, 0, b"z", b"0"), wrapper), from_offset=8, until_offset=None, aborted=None, limits=limits()

@@ -99,7 +99,7 @@ pack_limits = st.builds(
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(logs(), pack_limits, st.data())
-def test_parcels_hold_exactly_the_wanted_records_of_any_log(log: Log, limit: object, data: st.DataObject) -> None:
+def test_outgoing_batches_hold_exactly_the_wanted_records_of_any_log(log: Log, limit: object, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, log.end), label="start")
     until = data.draw(st.none() | st.integers(start, log.end + 3), label="until")
     # A response begins with the batch that holds the start, and names the aborted transactions that reach into it.

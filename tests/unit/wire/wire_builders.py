@@ -1,4 +1,4 @@
-"""Builders of batches and a naive reader of parcels, for the wire tests."""
+"""Builders of batches and a naive reader of outgoing batches, for the wire tests."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def content_of(record: Record) -> Content:
 
 
 def opened(outgoing: OutgoingBatch) -> list[tuple[int, Content]]:
-    """(upstream offset, content) of a parcel's records, after the checks that a broker would make."""
+    """(upstream offset, content) of an outgoing batch's records, after the checks that a broker would make."""
     stamp(outgoing.buffer, 7, 3, 11)
     [view] = read_batches(memoryview(outgoing.buffer), 0, len(outgoing.buffer))
     assert (view.base_offset, view.leader_epoch, view.attributes & ~7) == (0, -1, 0)
@@ -114,7 +114,7 @@ def opened(outgoing: OutgoingBatch) -> list[tuple[int, Content]]:
 
 
 def opened_all(outgoing_batches: list[OutgoingBatch]) -> list[tuple[int, Content]]:
-    """The records of all parcels in order."""
+    """The records of all outgoing batches in order."""
     return [row for outgoing in outgoing_batches for row in opened(outgoing)]
 
 

@@ -1,4 +1,4 @@
-"""The record lane's intents: whatever part of what a task sent is in the logs, every record is told once."""
+"""The transform query's intents: whatever part of what a task sent is in the logs, every record is counted once."""
 
 from __future__ import annotations
 

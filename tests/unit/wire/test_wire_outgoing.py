@@ -74,7 +74,7 @@ def test_stamp_keeps_only_the_codec_bits(bits: int) -> None:
     assert view.attributes == 4
 
 
-def test_small_neighbours_of_one_codec_become_one_parcel() -> None:
+def test_small_neighbours_of_one_codec_become_one_batch() -> None:
     for codec in range(5):
         batches = [a_batch(step, codec=codec) for step in range(20)]
         result = packed(views_of(*batches), limits=MERGE)
@@ -92,7 +92,7 @@ def test_small_batch_that_stays_alone_is_patched() -> None:
         assert upstream(result) == [0, 1, 2, 3]
 
 
-def test_merged_parcels_stay_within_the_merge_size() -> None:
+def test_merged_batches_stay_within_the_merge_size() -> None:
     views = views_of(*[a_batch(step, value=bytes(200)) for step in range(50)])
     result = packed(views, limits=limits(merge_below_bytes=1000, merge_to_bytes=2000))
     assert len(result.outgoing_batches) > 5 and all(len(outgoing.buffer) <= 2000 for outgoing in result.outgoing_batches)

@@ -1,4 +1,4 @@
-"""The record lane in `run`: transforms on real clusters, exact whatever dies. Java's consumer is the judge."""
+"""The transform query in `run`: transforms on real clusters, exact whatever dies. Java's consumer is the judge."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def transforms(flow: str, **sqls: tuple[str, str]) -> dict[str, str]:
     return keys
 
 
-def lane_file(
+def transform_file(
     source: LocalCluster, target: LocalCluster, folder: Path, alias: str, topics: str, keys: dict[str, str]
 ) -> Path:
     return write_settings(
@@ -108,7 +108,7 @@ def test_mask_filter_route_and_re_key_in_one_run(
         route=("lane-orders", ROUTE.format("orders-fr")),
         key=("lane-keyed", RE_KEY),
     )
-    path = lane_file(source_cluster, target_cluster, tmp_path, "lane", "lane-.*", keys)
+    path = transform_file(source_cluster, target_cluster, tmp_path, "lane", "lane-.*", keys)
     done(run_once(path))
     for index, made in enumerate(orders):
         kept = [masked(value) for value in made if b'"us"' not in value]
@@ -150,7 +150,7 @@ def test_every_shape_comes_through_whether_batches_go_as_they_came_or_not(
         move_log_start(source_cluster, topic, STARTED, 45)
     flow = f"{alias}->{alias}-to"
     keys = transforms(flow, **{way: (topics[way], WAYS[way]) for way in wanted})
-    outcome = done(run_once(lane_file(source_cluster, target_cluster, tmp_path, alias, f"{alias}-.*", keys)))
+    outcome = done(run_once(transform_file(source_cluster, target_cluster, tmp_path, alias, f"{alias}-.*", keys)))
     assert "QUERY_LOST" not in outcome.output  # it was asked to end
     sides = {
         way: (java_records(source_cluster.bootstrap, topic), java_records(target_cluster.bootstrap, f"{alias}.{topic}"))
@@ -227,7 +227,7 @@ def test_kills_lose_nothing_double_nothing_and_keep_every_group_exact(
         "sync.group.offsets.interval.seconds": "1",
         "refresh.groups.interval.seconds": "1",
     }
-    path = lane_file(source_cluster, target_cluster, tmp_path, "lanek", topic, keys)
+    path = transform_file(source_cluster, target_cluster, tmp_path, "lanek", topic, keys)
     mirror = LiveMirror(path)
     try:
         with orders_coming(source_cluster, topic, 2) as sent:
@@ -261,7 +261,7 @@ def test_kills_lose_nothing_double_nothing_and_keep_every_group_exact(
     _judge_groups(source_cluster, target_cluster, topic, sent, copied)
 
 
-PARTLY = "lane.batch_acked=kill@1"
+PARTLY = "transform.batch_acked=kill@1"
 
 
 def await_death(path: Path, died: Path) -> Path:
@@ -276,23 +276,23 @@ def await_death(path: Path, died: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("at", [NIGHTLY("lane.intent_acked=kill@1"), NIGHTLY(PARTLY), "lane.batch_acked=kill@3"])
+@pytest.mark.parametrize("at", [NIGHTLY("transform.intent_acked=kill@1"), NIGHTLY(PARTLY), "transform.batch_acked=kill@3"])
 def test_a_worker_that_dies_between_its_intent_and_its_receipt(
     source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
     """Of what it sent nothing has landed, or a part in one place and all of it in another."""
-    alias = f"lanep{at[5]}{at[-1]}"
+    alias = f"lanep{at[10]}{at[-1]}"
     topic, flow = f"{alias}-orders", f"{alias}->{alias}-to"
     create_topics(source_cluster, {topic: (1, {})})
     made = [value[:-1] + b', "more": "%s"}' % (b"x" * 1000) for value in map(order_of, range(6000))]
     produce(source_cluster, topic, 0, made)
     keys = transforms(flow, route=(topic, ROUTE.format(f"{alias}-fr")))
-    path = lane_file(source_cluster, target_cluster, tmp_path, alias, topic, keys)
+    path = transform_file(source_cluster, target_cluster, tmp_path, alias, topic, keys)
     died = tmp_path / "died"
     monkeypatch.setenv("SPARKMIRROR_FAULTS", f"{at}:{died}")
     if at == PARTLY:
         died_in = await_death(path, died)
-        outcome = run_once(lane_file(source_cluster, target_cluster, died_in, alias, topic, {}))
+        outcome = run_once(transform_file(source_cluster, target_cluster, died_in, alias, topic, {}))
         assert outcome.status == 4 and "TRANSFORM_MISSING" in outcome.output, outcome.output
         monkeypatch.delenv("SPARKMIRROR_FAULTS")
     done(run_once(path))
@@ -355,7 +355,7 @@ def test_a_record_that_a_transform_cannot_handle(
     keys = transforms(flow, divide=(topic, STRICT))
     if is_tolerant:
         keys |= {f"{flow}.errors.tolerance": "all", f"{flow}.errors.deadletterqueue.topic.name": f"{alias}-dead"}
-    path = lane_file(source_cluster, target_cluster, tmp_path, alias, topic, keys)
+    path = transform_file(source_cluster, target_cluster, tmp_path, alias, topic, keys)
     outcome = run_once(path)
     ids = [1000 / number for number in range(1, 301)]
     assert [float(value) for value in values(target_cluster, f"{alias}.{topic}", 1)] == ids
@@ -378,7 +378,7 @@ def test_a_record_that_a_transform_cannot_handle(
 
 
 @pytest.mark.nightly
-def test_a_topic_goes_from_one_lane_to_the_other_and_back(
+def test_a_topic_is_copied_once_while_it_gains_and_loses_transforms(
     source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path
 ) -> None:
     topic, flow = "laneb-orders", "laneb->laneb-to"
@@ -386,7 +386,7 @@ def test_a_topic_goes_from_one_lane_to_the_other_and_back(
     wanted: list[bytes] = []
     for number, keys in enumerate(({}, transforms(flow, pii=(topic, MASK)), {}, transforms(flow, home=(topic, FILTER)))):
         made = fill(source_cluster, topic, 1, 40, start=100 * number)[0]
-        done(run_once(lane_file(source_cluster, target_cluster, tmp_path, "laneb", topic, keys)))
+        done(run_once(transform_file(source_cluster, target_cluster, tmp_path, "laneb", topic, keys)))
         wanted += [masked(v) if number == 1 else v for v in made if number < 3 or b'"us"' not in v]
         assert values(target_cluster, f"laneb.{topic}", 0) == wanted
 
@@ -409,7 +409,7 @@ def test_a_transform_that_cannot_be_used_ends_the_run_before_a_record_is_copied(
         create_topics(source_cluster, {topic: (1, {})})
         fill(source_cluster, topic, 1, 5)
     keys = transforms("lanex->lanex-to", bad=(topic, sql))
-    path = lane_file(source_cluster, target_cluster, tmp_path, "lanex", topic, keys)
+    path = transform_file(source_cluster, target_cluster, tmp_path, "lanex", topic, keys)
     outcome = run_once(path)
     assert outcome.status == 2, outcome.output
     assert told in outcome.output
