@@ -71,7 +71,7 @@ _LATE = {
 
 
 def __getattr__(name: str) -> typing.Any:
-    """The values that live behind Spark or Kafka, imported at their first use."""
+    """The values that need Spark or Kafka, imported at their first use."""
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_LATE[name]), name)
@@ -101,7 +101,7 @@ def run(
     master: str = "local[*]",
     conf: collections.abc.Mapping[str, str] | None = None,
 ) -> list[FlowStatus]:
-    """Copies every enabled flow; returns how the flows stood at last.
+    """Copies every enabled flow; returns the last status of the flows.
 
     With `once` it ends at the end offsets seen at the start, else when interrupted (KeyboardInterrupt drains and is
     raised again). Raises what ended a flow. A partition that stopped is in the statuses and raises nothing.

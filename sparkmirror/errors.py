@@ -1,4 +1,4 @@
-"""The whole error tree. Each leaf: a stable code, an exit status, an HTTP status, and a hint that mends it.
+"""The whole error tree. Each leaf: a stable code, an exit status, an HTTP status, and a hint that fixes it.
 
 SparkmirrorError
 ├── ConfigError                 the user must act
@@ -6,30 +6,30 @@ SparkmirrorError
 │   ├── ConfigInvalid               one or more keys are wrong; carries every problem
 │   ├── NoFlowEnabled               no source->target flow is enabled
 │   ├── FlowUnknown                 no enabled flow has the given name
-│   ├── CustomClassFailed           a class that the user wrote raised, or answered what it must not
+│   ├── CustomClassFailed           a class that the user wrote raised, or returned a value that it must not
 │   ├── ReplicationLoop             another flow copies the same topics the other way under the same names
-│   ├── MoveRefused                 a position cannot be moved as it was asked
+│   ├── MoveRefused                 a position cannot be moved as requested
 │   └── EnvironmentUnfit            this machine or Spark session cannot run the flow
 ├── ClusterError                a cluster's owner must act
 │   ├── ClusterUnreachable          no broker of the cluster answered
-│   ├── BrokerRefused               a broker answered with an error that waiting does not mend
+│   ├── BrokerRefused               a broker answered with an error that is not retriable
 │   ├── BrokerTooOld                the broker lacks an API that copying needs
-│   └── ConnectionLost              a connection ended in mid-talk; what was in flight is unknown
-├── ReplicationError            a promise about the copy is at stake; one partition stops
-│   ├── NoStartingPoint             no position is known and the file forbids to choose one
-│   ├── CorruptBatch                bytes that are no valid record batch
+│   └── ConnectionLost              a connection was lost; what was in flight is unknown
+├── ReplicationError            a guarantee about the copy is at stake; one partition stops
+│   ├── NoStartingPoint             no position is known and auto.offset.reset is none
+│   ├── CorruptBatch                the bytes are not a valid record batch
 │   ├── RecordTooLarge              one record is larger than the target accepts
 │   ├── SourceOffsetLost            the source deleted records before they were copied
-│   ├── SourceTopicRecreated        the source topic is another life of the same name
+│   ├── SourceTopicRecreated        the source topic was re-created
 │   ├── SourceTruncated             the source lost records that were already copied
-│   ├── TargetTopicRecreated        the target topic is another life of the same name
-│   ├── TargetHasStranger           somebody else writes to the target partition
+│   ├── TargetTopicRecreated        the target topic was re-created
+│   ├── TargetHasStranger           another producer writes to the target partition
 │   ├── ContentDiffers              the target's tail is not what the source holds
-│   ├── OrderBroken                 a batch landed where it does not belong
+│   ├── OrderBroken                 a batch was appended at the wrong place
 │   ├── TargetRefusedRecords        the target refuses these records by its own settings
 │   │   └── TargetRefusedTimestamp      by their timestamps; the same code
-│   ├── TransformFailed             a record that its transforms cannot handle
-│   └── TransformMissing            transforms that were removed from the file left a stretch of records half sent
+│   ├── TransformFailed             the transforms cannot handle a record
+│   └── TransformMissing            transforms that were removed from the file left a range of records half sent
 ├── OwnershipError              another process owns the flow
 │   └── FlowOwnedByAnother
 └── InternalError               our own invariant failed
@@ -42,7 +42,7 @@ class SparkmirrorError(Exception):
     """Anything this program raises on purpose."""
 
     code = "ERROR"
-    detail = ""  # what the code leaves open, such as what the target refused
+    detail = ""  # a detail of the code, such as what the target refused
     exit_status = 2
     http_status = 500
 
@@ -91,7 +91,7 @@ class FlowUnknown(ConfigError):
 
 
 class CustomClassFailed(ConfigError):
-    """A class that the user wrote raised, or answered what it must not."""
+    """A class that the user wrote raised, or returned a value that it must not."""
 
     code = "CUSTOM_CLASS_FAILED"
 
@@ -103,7 +103,7 @@ class ReplicationLoop(ConfigError):
 
 
 class MoveRefused(ConfigError):
-    """A position cannot be moved as it was asked."""
+    """A position cannot be moved as requested."""
 
     code = "MOVE_REFUSED"
 
@@ -127,7 +127,7 @@ class ClusterUnreachable(ClusterError):
 
 
 class BrokerRefused(ClusterError):
-    """A broker answered with an error that waiting does not mend."""
+    """A broker answered with an error that is not retriable."""
 
     code = "BROKER_REFUSED"
 
@@ -144,25 +144,25 @@ class BrokerTooOld(ClusterError):
 
 
 class ConnectionLost(ClusterError):
-    """A connection ended in mid-talk; what was in flight is unknown."""
+    """A connection was lost; what was in flight is unknown."""
 
     code = "CONNECTION_LOST"
 
 
 class ReplicationError(SparkmirrorError):
-    """A promise about the copy is at stake; the partition stops."""
+    """A guarantee about the copy is at stake; the partition stops."""
 
     code, exit_status, http_status = "REPLICATION", 4, 409
 
 
 class NoStartingPoint(ReplicationError):
-    """No position is known and the file forbids to choose one."""
+    """No position is known and auto.offset.reset is none."""
 
     code = "NO_STARTING_POINT"
 
 
 class CorruptBatch(ReplicationError):
-    """Bytes that are no valid record batch."""
+    """The bytes are not a valid record batch."""
 
     code = "CORRUPT_BATCH"
 
@@ -188,7 +188,7 @@ class SourceOffsetLost(ReplicationError):
 
 
 class SourceTopicRecreated(ReplicationError):
-    """The source topic is another life of the same name."""
+    """The source topic was re-created."""
 
     code = "SOURCE_TOPIC_RECREATED"
 
@@ -200,13 +200,13 @@ class SourceTruncated(ReplicationError):
 
 
 class TargetTopicRecreated(ReplicationError):
-    """The target topic is another life of the same name."""
+    """The target topic was re-created."""
 
     code = "TARGET_TOPIC_RECREATED"
 
 
 class TargetHasStranger(ReplicationError):
-    """Somebody else writes to the target partition."""
+    """Another producer writes to the target partition."""
 
     code = "TARGET_HAS_STRANGER"
 
@@ -218,7 +218,7 @@ class ContentDiffers(ReplicationError):
 
 
 class OrderBroken(ReplicationError):
-    """A batch landed where it does not belong."""
+    """A batch was appended at the wrong place."""
 
     code = "ORDER_BROKEN"
 
@@ -236,13 +236,13 @@ class TargetRefusedTimestamp(TargetRefusedRecords):
 
 
 class TransformFailed(ReplicationError):
-    """A record that its transforms cannot handle."""
+    """The transforms cannot handle a record."""
 
     code = "TRANSFORM_FAILED"
 
 
 class TransformMissing(ReplicationError):
-    """Transforms that were removed from the file left a stretch of records half sent."""
+    """Transforms that were removed from the file left a range of records half sent."""
 
     code = "TRANSFORM_MISSING"
 

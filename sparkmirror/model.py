@@ -9,7 +9,7 @@ Side = Literal["source", "target"]  # of a flow
 
 
 class TopicPartition(NamedTuple):
-    """One partition of one topic on one cluster. A tuple: thousands of them are hashed and compared all the time."""
+    """One partition of one topic on one cluster. A tuple: many thousands are hashed and compared."""
 
     topic: str
     partition: int
@@ -51,7 +51,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """MM2's sign of life of one flow; `timestamp_ms` is wall time at the writer."""
+    """MM2's heartbeat of one flow; `timestamp_ms` is wall time at the writer."""
 
     source: str
     target: str

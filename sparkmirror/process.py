@@ -1,4 +1,4 @@
-"""Who we are, in a form that lets a successor on the same machine see that we are dead."""
+"""The identity of this process, from which a successor on the same machine can see that it is dead."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Process:
         if (host, namespace) != (self.host, self.namespace) or "" in (boot, namespace, started) or not pid.isdigit():
             return False
         if boot != self.boot:
-            return True  # the machine was started anew since
+            return True  # the machine was restarted since
         return _started(int(pid)) != started
 
 

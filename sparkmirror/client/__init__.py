@@ -1,4 +1,4 @@
-"""Questions to one cluster about what was mirrored to it, for applications that move over. Needs no Spark."""
+"""Reads what was mirrored to one cluster, for applications that fail over. Needs no Spark."""
 
 from sparkmirror.client.mirror_client import MirrorClient, RemoteOffset, RemotePosition, translate_offsets
 from sparkmirror.client.refusals import CheckpointsMissing, LedgerMissing

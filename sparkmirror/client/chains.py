@@ -1,4 +1,4 @@
-"""What the names of topics tell about the clusters they came through. Pure; MirrorMaker 2's rules, case for case."""
+"""The clusters that a topic came through, by its name. Pure; exactly MirrorMaker 2's rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NO_WAY = -1
 
 
 def _chain(policy: ReplicationPolicy, topic: str) -> Iterator[str]:
-    """The sources that a name tells, nearest first; ends behind the first that comes again."""
+    """The sources in a name, nearest first; ends after the first repetition."""
     seen: set[str] = set()
     at: str | None = topic
     while at is not None:
@@ -18,7 +18,7 @@ def _chain(policy: ReplicationPolicy, topic: str) -> Iterator[str]:
         if source is None:
             return
         yield source
-        if source in seen:  # a policy that keeps names says the same source for ever
+        if source in seen:  # a policy that keeps names returns the same source forever
             return
         seen.add(source)
         at = policy.upstream_topic(at)

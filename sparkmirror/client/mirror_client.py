@@ -27,7 +27,7 @@ TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class RemoteOffset:
-    """Where a group of the source goes on here: the next offset to read, and what the group committed with it."""
+    """Where a group of the source resumes here: the next offset to read, and what the group committed with it."""
 
     offset: int
     metadata: str
@@ -47,11 +47,11 @@ class RemotePosition:
 
 
 class MirrorClient:
-    """Asks one cluster, usually a target, what was mirrored to it. Writes nothing. For one thread at a time.
+    """Reads what was mirrored to one cluster, usually a target. Writes nothing. For one thread at a time.
 
     `properties` are those of Java's MirrorClient: `bootstrap.servers`, security keys (also behind `admin.` or `consumer.`),
     `replication.policy.*`, and `source.cluster.alias` for the policy that keeps names. Others are left alone. A policy of
-    your own is given as `policy`. Raises `ConfigInvalid`; connects at the first question.
+    your own is given as `policy`. Raises `ConfigInvalid`; connects at the first request.
     """
 
     def __init__(self, properties: Mapping[str, str], *, policy: ReplicationPolicy | None = None) -> None:
@@ -67,7 +67,7 @@ class MirrorClient:
         self.close()
 
     def close(self) -> None:
-        """Drops the connections and what was read; a question after that connects again."""
+        """Closes the connections and drops what was read; the next request connects again."""
         self._client.close()
         self._checkpoints.clear()
         self._ledgers.clear()
@@ -79,7 +79,7 @@ class MirrorClient:
 
     @property
     def malformed_records(self) -> int:
-        """How many records of the checkpoints and ledgers read so far were skipped because they are none."""
+        """How many records of the checkpoints and ledgers read so far were skipped because they are foreign records."""
         of_checkpoints = sum(topic.foreign.total for topic in self._checkpoints.values())
         return of_checkpoints + sum(topic.foreign.total for topic in self._ledgers.values())
 
@@ -115,7 +115,7 @@ class MirrorClient:
     def remote_consumer_offsets(
         self, group: str, source_alias: str, timeout_s: float = TIMEOUT_S
     ) -> dict[TopicPartition, RemoteOffset]:
-        """Where a group of the source goes on here, by its checkpoints: remote partition to offset and metadata.
+        """Where a group of the source resumes here, by its checkpoints: remote partition to offset and metadata.
 
         Raises `CheckpointsMissing`, and `DeadlineReached` rather than return a part.
         """
@@ -128,9 +128,9 @@ class MirrorClient:
     def translate_exact(
         self, source_alias: str, positions: Mapping[TopicPartition, int], timeout_s: float = TIMEOUT_S
     ) -> dict[TopicPartition, RemotePosition]:
-        """Where a reader goes on here, for any position on the source (the next offset to read), by our own ledger.
+        """Where a reader resumes here, for any position on the source (the next offset to read), by our own ledger.
 
-        A partition of which nothing is known is not in the answer. The first call reads the ledger, later ones only what
+        A partition of which nothing is known is not in the result. The first call reads the ledger, later ones only what
         is new. Raises `LedgerMissing` and `DeadlineReached`.
         """
         topic = ledger_topic(source_alias)
@@ -154,14 +154,14 @@ class MirrorClient:
         raise topic.late(client.alias)
 
     def _leave_to(self, reading: Future[A]) -> None:
-        """A reader that is late may be at work for a while yet: it keeps client and logs, others are made."""
+        """A reader past its deadline may still be running: it keeps its client and logs, and new ones are created."""
         reading.add_done_callback(lambda _, client=self._client: client.close())  # type: ignore[misc]  # a bound default
         self._client = ClusterClient(self._settings)
         self._checkpoints, self._ledgers = {}, {}
 
 
 def remote_position(ledger: LedgerTable, partition: TopicPartition, upstream: int) -> RemotePosition | None:
-    """Where a reader at this upstream position resumes; None if nothing was copied that would tell."""
+    """Where a reader at this upstream position resumes; None if the ledger has no copy of it."""
     history = ledger.history(partition)
     newest = history.newest if history is not None else None
     found = ledger.translate(partition, upstream) if newest is not None else None
@@ -174,7 +174,7 @@ def remote_position(ledger: LedgerTable, partition: TopicPartition, upstream: in
 def _start(action: Callable[[], T]) -> Future[T]:
     """`action` on a thread of its own.
 
-    A silent broker holds a request for half a minute; whoever asked with a deadline does not wait for that.
+    A silent broker holds a request for half a minute; a caller with a deadline does not wait for that.
     """
     answer: Future[T] = Future()
 
@@ -191,6 +191,6 @@ def _start(action: Callable[[], T]) -> Future[T]:
 def translate_offsets(
     properties: Mapping[str, str], source_alias: str, group: str, timeout_s: float = TIMEOUT_S
 ) -> dict[TopicPartition, RemoteOffset]:
-    """One question and no client kept: Java's `RemoteClusterUtils.translateOffsets`."""
+    """One request without a kept client: Java's `RemoteClusterUtils.translateOffsets`."""
     with MirrorClient(properties) as client:
         return client.remote_consumer_offsets(group, source_alias, timeout_s)

@@ -1,7 +1,7 @@
-"""Why a question was not answered.
+"""Why a request was not answered.
 
 ClusterError
-├── CheckpointsMissing      the cluster has no topic of checkpoints of this source
+├── CheckpointsMissing      the cluster has no checkpoints topic of this source
 ├── LedgerMissing           the cluster has no ledger of this source
 └── DeadlineReached         the answer was not complete in time (`state/following.py`)
 """
@@ -12,7 +12,7 @@ from sparkmirror.errors import ClusterError
 
 
 class CheckpointsMissing(ClusterError):
-    """The cluster has no topic of checkpoints of this source."""
+    """The cluster has no checkpoints topic of this source."""
 
     code, http_status = "CHECKPOINTS_MISSING", 404
 

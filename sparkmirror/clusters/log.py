@@ -46,7 +46,7 @@ STALL_S_MAX = 960.0
 IDLE_S_MAX = 10.0  # for who reads what is there: a log that should hold more and brings nothing for so long is not available
 APPEND_BATCH_BYTES = 512 << 10
 REQUEST_TIMEOUT_S = 30.0
-APPEND_TIMEOUT_S = 20.0  # what is appended here is small, and that nobody takes it must be told within 30 s
+APPEND_TIMEOUT_S = 20.0  # what is appended here is small, and a failure must be reported within 30 s
 FOLLOW_TIMEOUT_S = 10.0  # a follower's answer is small, and its reader must soon know that none comes
 
 

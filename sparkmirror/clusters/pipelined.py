@@ -1,7 +1,7 @@
 """A pipelined, non-blocking connection for a slot's event loop.
 
 Requests are answered in order; a request is a list of buffers sent without joining them, an answer is one buffer of
-exactly its size, read straight from the socket. A lane is dead when no answer at all came for a while although some is
+exactly its size, read straight from the socket. A connection is dead when no answer at all came for a while although some is
 owed (never by the age of one request: 60 deep on a slow link the last one is old and healthy).
 """
 
@@ -27,14 +27,14 @@ from sparkmirror.clusters.connection import (
 )
 from sparkmirror.errors import ConnectionLost
 
-# Called once with (answer, first byte after its header), or with (None, 0) when the lane broke and the outcome is unknown.
+# Called once with (answer, first byte after its header), or with (None, 0) when it broke and the outcome is unknown.
 Reply = Callable[[bytearray | None, int], None]
 
 # Small answers (acks) arrive many at a time: one read takes them all. Large ones are read into their own buffer.
 SCRATCH_BYTES = 64 << 10
 # sendmsg takes at most IOV_MAX (1024) buffers; half leaves room and keeps the slice cheap.
 SEND_BUFFERS_MAX = 512
-# Bytes read in one turn of the loop, so that one fast lane does not starve the others.
+# Bytes read in one turn of the loop, so that one fast connection does not starve the others.
 READ_BYTES_MAX = 8 << 20
 # No answer at all for this long while some is owed: the request timeout of the broker (30 s) and slack.
 SILENCE_S = 45.0
@@ -183,7 +183,7 @@ class PipelinedConnection:
         return got
 
     def _cut(self, filled: int) -> None:
-        """Splits scratch[:filled] into frames; a large or unfinished one goes on in a buffer of its own."""
+        """Splits scratch[:filled] into frames; a large or unfinished one continues in its own buffer."""
         at, scratch = 0, self._scratch
         while filled - at >= 4:
             size = int.from_bytes(scratch[at : at + 4], "big", signed=True)
@@ -212,7 +212,7 @@ class PipelinedConnection:
         self._ready.append((reply, frame, skip_tags(frame, 4) if tagged else 4))
 
     def close(self) -> None:
-        """Closes the socket and tells everyone who waits that the outcome is unknown."""
+        """Closes the socket and reports an unknown outcome to every waiting caller."""
         self.connection.close()
         self._out.clear()
         owed, self._owed = self._owed, deque()
@@ -220,5 +220,5 @@ class PipelinedConnection:
             reply(None, 0)
 
     def lost(self) -> ConnectionLost:
-        """The error for whoever depended on this lane."""
+        """The error for callers of this connection."""
         return ConnectionLost(f"{self.connection.alias} at {self.connection.address}: {self.broken}")

@@ -18,11 +18,11 @@ GROUP = "copying uses no consumer group"
 NETWORK = "connections have limits and pauses of their own here"
 CLIENT_NAMES = "clients are named by this program"
 WHOLE = "batches are copied as they are; small ones are joined as they come"
-COMPRESSION = "batches keep the compression of the source, unless transforms make them anew"
+COMPRESSION = "batches keep the compression of the source, unless transforms rewrite them"
 OUTCOME = "a batch is held until it is known to be written or not"
 TRANSACTIONS = "transactions are not taken from the file"
 KERBEROS = "Kerberos gets and renews its tickets by itself"
-RENEWAL = "a token is renewed when a connection is made after sasl.login.refresh.window.factor of its life"
+RENEWAL = "a token is renewed when a connection is made after sasl.login.refresh.window.factor of its lifetime"
 ASSERTIONS = "tokens are asked for with a client secret, not with an assertion"
 BROKER_CHECKS = "tokens are checked by the brokers, not by clients"
 TLS = "TLS is spoken with OpenSSL's choice of ciphers"
@@ -38,7 +38,7 @@ SECURITY_KEYS = table([
     Key("sasl.kerberos.min.time.before.relogin", LONG, "60000", "pause between two logins", _SEC, unused=KERBEROS),
     Key("sasl.kerberos.service.name", STRING, None, "principal name of the brokers", _SEC),
     Key("sasl.kerberos.ticket.renew.jitter", DOUBLE, "0.05", "random part of the renewal time", _SEC, unused=KERBEROS),
-    Key("sasl.kerberos.ticket.renew.window.factor", DOUBLE, "0.8", "part of a ticket's life after which it is renewed",
+    Key("sasl.kerberos.ticket.renew.window.factor", DOUBLE, "0.8", "part of a ticket's lifetime after which it is renewed",
         _SEC, unused=KERBEROS),
     Key("sasl.login.callback.handler.class", CLASS, None, "Java callback handler", _SEC, ignored=JAVA),
     Key("sasl.login.class", CLASS, None, "Java login class", _SEC, ignored=JAVA),
@@ -50,7 +50,7 @@ SECURITY_KEYS = table([
         _SEC, low=0, high=3600, unused=RENEWAL),
     Key("sasl.login.refresh.min.period.seconds", SHORT, "60", "shortest time between two renewals",
         _SEC, low=0, high=900, unused=RENEWAL),
-    Key("sasl.login.refresh.window.factor", DOUBLE, "0.8", "part of a token's life after which it is renewed",
+    Key("sasl.login.refresh.window.factor", DOUBLE, "0.8", "part of a token's lifetime after which it is renewed",
         _SEC, low=0.5, high=1.0),
     Key("sasl.login.refresh.window.jitter", DOUBLE, "0.05", "random part of that time", _SEC, low=0.0, high=0.25,
         unused=RENEWAL),
@@ -61,7 +61,7 @@ SECURITY_KEYS = table([
     Key("sasl.oauthbearer.assertion.algorithm", STRING, "RS256", "signature of a client assertion",
         _SEC, choices=("ES256", "RS256"), any_case=True, unused=ASSERTIONS),
     Key("sasl.oauthbearer.assertion.claim.aud", STRING, None, "audience of a client assertion", _SEC, unused=ASSERTIONS),
-    Key("sasl.oauthbearer.assertion.claim.exp.seconds", INT, "300", "life of a client assertion",
+    Key("sasl.oauthbearer.assertion.claim.exp.seconds", INT, "300", "lifetime of a client assertion",
         _SEC, low=0, high=86400, unused=ASSERTIONS),
     Key("sasl.oauthbearer.assertion.claim.iss", STRING, None, "issuer of a client assertion", _SEC, unused=ASSERTIONS),
     Key("sasl.oauthbearer.assertion.claim.jti.include", BOOLEAN, "false", "whether a client assertion has an id", _SEC,

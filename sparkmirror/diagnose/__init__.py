@@ -1,4 +1,4 @@
-"""The judge: pure rules over a flow's state. What is wrong, how bad and how certain it is, and what to do."""
+"""Pure rules over a flow's state. A finding says what is wrong, how severe and certain it is, and how to fix it."""
 
 from sparkmirror.diagnose.findings import Certainty, Fact, Finding, Rule, Severity
 from sparkmirror.diagnose.flow_positions import JudgedPosition, judged_positions

@@ -1,4 +1,4 @@
-"""python -m sparkmirror.diagnose: prints the page of all ids."""
+"""python -m sparkmirror.diagnose: prints docs/doctor.md."""
 
 from __future__ import annotations
 

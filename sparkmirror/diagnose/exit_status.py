@@ -1,10 +1,10 @@
-"""Exit statuses of every verb, in one table. Errors of the program bring their own (errors.py).
+"""Exit statuses of every verb, in one table. Program errors have their own statuses (errors.py).
 
 | status | inspect, doctor, why, translate | plan                    | run, run --once                     | offsets      |
 |--------|---------------------------------|-------------------------|-------------------------------------|--------------|
 | 0      | nothing is wrong                | every cluster was read  | ended in order                      | done         |
 | 1      | wrong options or configuration  |                         |                                     |              |
-| 2      | a question stayed open          | a cluster was not read  | wrong options, or the error's own   | the error's  |
+| 2      | incomplete: a check did not run | a cluster was not read  | wrong options, or the error's own   | the error's  |
 | 3      | warnings                        |                         |                                     |              |
 | 4      | errors                          |                         | --once: a partition or topic stopped |              |
 | 130    |                                 |                         | --once: interrupted before the end  |              |
@@ -17,11 +17,11 @@ from sparkmirror.diagnose.findings import Severity
 FINE, USAGE, INCOMPLETE, WARNINGS, ERRORS = 0, 1, 2, 3, 4
 UNREACHABLE = 2  # of plan
 STOPPED = 4  # of run --once
-INTERRUPTED = 130  # of run: 128 and the number of SIGINT, as shells say it
+INTERRUPTED = 130  # of run: 128 plus the number of SIGINT, as in shells
 
 
 def status_of(worst: Severity, *, is_complete: bool) -> int:
-    """Errors win over an open question, an open question over warnings: what is not known may be worse than a warning."""
+    """Errors take precedence over incomplete, incomplete over warnings: what is unknown may be worse than a warning."""
     if worst is Severity.ERROR:
         return ERRORS
     if not is_complete:

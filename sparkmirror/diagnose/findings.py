@@ -27,7 +27,7 @@ class Severity(IntEnum):
 
 
 class Certainty(Enum):
-    """How certain it is: shown by what was read, the best explanation of it, or one of several."""
+    """How certain it is: proven by the data, the best explanation, or one of several."""
 
     PROVEN = "proven"
     LIKELY = "likely"
@@ -45,7 +45,7 @@ PROVEN, LIKELY, POSSIBLE = Certainty.PROVEN, Certainty.LIKELY, Certainty.POSSIBL
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One thing that was read: its name, its value in words, and when it was read (wall time in ms, None: not timed)."""
+    """One fact: its name, its value as text, and when it was read (wall time in ms, None: not timed)."""
 
     name: str
     value: str
@@ -54,7 +54,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding. `cause` is the same for all findings of one cause; `message` has this one's numbers."""
+    """One finding. `cause` is the same for all findings of one cause; `message` has the numbers of this finding."""
 
     id: str
     severity: Severity
@@ -73,9 +73,9 @@ Verdicts = Iterator[Finding | OpenQuestion]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One check: what it means, how it decides, what it reads and needs, and what to do. The page of docs is made of it.
+    """One check: what it means, how it decides, what it needs, and what to do. docs/doctor.md is generated from it.
 
-    `check` looks at the whole flow, `report` at the group positions whose cause has the rule's id; a rule with neither is
+    `check` reads the whole flow, `report` the group positions whose cause has the rule's id. A rule with neither is
     reported by others (`same_as`).
     """
 

@@ -1,4 +1,4 @@
-"""Every group position of a flow, judged: what `doctor` and `why` say of groups rests on these. Pure."""
+"""The cause of every group position of a flow. `doctor` and `why` make their group findings from these. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SLACK_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class JudgedPosition:
-    """One group at one source partition, with what its position on the target is worth and the cause."""
+    """One group at one source partition, with the proof of its target position and the cause."""
 
     group: GroupFacts
     copy: Copy
@@ -27,7 +27,7 @@ class JudgedPosition:
 
 
 def judged_positions(facts: Facts) -> Iterator[JudgedPosition]:
-    """Positions whose both sides are known; what could not be read is in the flow's open questions."""
+    """Positions known on both sides; what could not be read is in the flow's notes."""
     proofs = {(proof.group, proof.partition): proof.found for proof in facts.proofs}
     for group in facts.groups.values():
         if not group.is_source_known or not group.is_target_known:
@@ -75,7 +75,7 @@ def _is_absent(facts: Facts, copy: Copy) -> bool:
 
 
 def _estimate(group: GroupFacts, copy: Copy, row: RowFacts) -> Proof | None:
-    """What a commit is worth by offsets alone, where no records were read."""
+    """An estimate from offsets alone, where no records were read."""
     at, ends, expected = row.target_offset, row.target_ends, group.translated.get(copy.partition)
     if at is None or ends is None:
         return None
@@ -106,7 +106,7 @@ def _around(
 
 
 def _is_group_overdue(facts: Facts, group: GroupFacts) -> bool | None:
-    """Whether an earlier sample saw the group before the mirror last looked for new ones, and it runs."""
+    """Whether an earlier sample saw the group before the mirror last refreshed its groups, and the mirror runs."""
     old = facts.past_before(facts.refresh_groups_s + 2 * facts.flow.emit_checkpoints_interval_seconds + SLACK_S)
     if old is None:
         return None

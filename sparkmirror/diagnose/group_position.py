@@ -1,8 +1,8 @@
-"""One judge of a group's position: why a group stands where it stands on the target. Pure.
+"""The cause of a group's position on the target. Pure.
 
 `inspect` prints the cause for each row; `doctor` and `why` make their findings about groups from the same values. The first
-rule that holds is the cause. A target position that is nobody's to sync (the group is read there, the topic came from there)
-is not judged. What a position itself proves (past an end, records that would be skipped) comes before what explains a
+rule that holds is the cause. A target position that no mirror syncs (the group is in use there, the topic came from there)
+has no cause. What a position itself proves (past an end, records that would be skipped) comes before what explains a
 missing commit by design, and that before "nothing explains it".
 """
 
@@ -18,7 +18,7 @@ from sparkmirror.state.facts import ALIVE_STATES
 
 # Positions that belong to readers on the target: no failover changes them.
 OWN_POSITIONS = ("active", "came-from-target")
-SETTLED_S_MIN = 10.0  # a commit may follow its checkpoint so late even where the intervals are short
+SETTLED_S_MIN = 10.0  # a commit may follow its checkpoint this late even where the intervals are short
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class LogEnds:
 class RowFacts:
     """What was read of one group at one partition.
 
-    `target` is the partition of the target that is looked up: under the mapped name, or in the strict mode under the
+    `target` is the target partition: under the remote topic's name, or in strict mode under the
     source's own. `is_known` is G of the decision tree. `sync` is the newest one of the source partition.
     """
 
@@ -65,7 +65,7 @@ class RowFacts:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One reason: a stable id, the check it belongs to, how bad and certain it is, what it means, and what to do.
+    """One cause: a stable id, the check it belongs to, its severity and certainty, what it means, and what to do.
 
     `action` may name {file}, {flow}, {group}, {topic} and {remote}.
     """
@@ -90,11 +90,11 @@ CAUSES: Mapping[str, Cause] = {
     for cause in (
         Cause(
             "ahead", "C01", ERROR, PROVEN, "target position is ahead: a failover skips records",
-            "The group's position on the target is that of a later record than on the source.", _SET_GROUP,
+            "The group's position on the target points to a later record than on the source.", _SET_GROUP,
         ),
         Cause(
             "beyond-end", "C07", ERROR, PROVEN, "target position lies past the end of its topic",
-            "A consumer that fails over is set by its own auto.offset.reset: to the beginning or, with latest, past "
+            "auto.offset.reset decides where a consumer that fails over starts: at the beginning or, with latest, past "
             "everything.", _SET_GROUP,
         ),
         Cause(
@@ -127,21 +127,21 @@ CAUSES: Mapping[str, Cause] = {
         ),
         Cause(
             "untranslatable", "C05", WARNING, LIKELY, "position is older than the first offset mapping",
-            "It was copied before the mirror began to note offsets, or its notes are gone; it is synced once the group has "
+            "It was copied before the mirror wrote offset syncs, or they are gone; it is synced once the group has "
             "passed the first of them.", "wait, or " + _SET_GROUP,
         ),
         Cause(
             "unknown-group", "C25", INFO, POSSIBLE, "mirror has no checkpoint of this group yet",
-            "New groups are looked for only now and then (refresh.groups.interval.seconds, 10 minutes by default).",
-            "look again after that time; then " + _WHY,
+            "The mirror refreshes its groups every refresh.groups.interval.seconds (10 minutes by default).",
+            "check again after that time; then " + _WHY,
         ),
         Cause(
             "unproven", "C01", INFO, PROVEN, "position could not be proven",
-            "There is a position on the target, but which record it means is not known.", "look at the reason",
+            "There is a position on the target, but it is unknown which record it points to.", "see the reason",
         ),
         Cause(
-            "moving", "C01", INFO, PROVEN, "position moved while it was looked at",
-            "The group is at work; what was proven was true of a moment ago.", "look again",
+            "moving", "C01", INFO, PROVEN, "position moved during the check",
+            "The group is active; the proof is of a moment ago.", "check again",
         ),
         Cause(
             "sync-off", "C04", INFO, PROVEN, "positions are only in checkpoints",
@@ -150,7 +150,7 @@ CAUSES: Mapping[str, Cause] = {
         ),
         Cause(
             "active", "C03", INFO, PROVEN, "group is in use on the target",
-            "It has members there, so its positions are its own, and no mirror syncs them.", "none",
+            "It has members there, so the mirror does not sync its positions.", "none",
         ),
         Cause(
             "came-from-target", "", INFO, PROVEN, "topic came from the target",
@@ -158,15 +158,15 @@ CAUSES: Mapping[str, Cause] = {
         ),
         Cause(
             "pending", "", INFO, PROVEN, "checkpoint is written, its commit follows",
-            "The checkpoint is younger than two intervals of the commits.", "look again",
+            "The checkpoint is younger than two sync intervals.", "check again",
         ),
         Cause(
             "too-old", "", INFO, PROVEN, "source deleted the records at the group's position",
-            "A consumer is set by its own auto.offset.reset: to the beginning or, with latest, past everything.", "none",
+            "auto.offset.reset decides where a consumer starts: at the beginning or, with latest, past everything.", "none",
         ),
         Cause(
             "behind", "C02", INFO, PROVEN, "records are read again after a failover",
-            "The target position is that of an earlier record; nothing is skipped.", "none",
+            "The target position points to an earlier record; nothing is skipped.", "none",
         ),
         Cause(
             "empty", "", Severity.FINE, PROVEN, "source partition is empty",
@@ -174,9 +174,9 @@ CAUSES: Mapping[str, Cause] = {
         ),
         Cause(
             "exact", "C01", Severity.FINE, PROVEN, "same record on both sides",
-            "A failover goes on where it stopped.", "none",
+            "A failover resumes at the same record.", "none",
         ),
-        Cause("synced", "", Severity.FINE, LIKELY, "target has a position", "Its record was not looked at.", "none"),
+        Cause("synced", "", Severity.FINE, LIKELY, "target has a position", "Its record was not read.", "none"),
     )
 }  # fmt: skip
 
@@ -186,8 +186,8 @@ class Circumstances:
     """What is known around a position; None where it is not known.
 
     `translatable`: whether the mirror's offset mappings reach back to the position, `first_translatable` where they begin.
-    `is_target_known`: whether the target's side could be read at all. Only earlier samples (`doctor --baseline`) tell that
-    something is overdue: that the group had commits before new groups were last looked for, or that it moved on and no
+    `is_target_known`: whether the target's side could be read at all. Only earlier samples (`doctor --baseline`) show that
+    something is overdue: that the group had commits before the last refresh of groups, or that it advanced and no
     checkpoint followed.
     """
 
@@ -206,9 +206,9 @@ class Circumstances:
 
 @dataclass(frozen=True, slots=True)
 class PositionFinding:
-    """The cause of one position, how bad and how certain it is there, and the numbers that say so.
+    """The cause of one position, its severity and certainty, and the numbers behind it.
 
-    `also`: what else lies past the target's end there: a commit that does comes from a mapping that does.
+    `also`: the other things past the target's end: such a commit comes from a stale mapping.
     """
 
     cause: Cause
@@ -219,7 +219,7 @@ class PositionFinding:
 
 
 def find_cause(facts: RowFacts, proof: Proof | None, around: Circumstances) -> PositionFinding:
-    """The first cause that holds; what earlier samples tell only makes it worse."""
+    """The first cause that holds; earlier samples only raise its severity."""
     found = _by_this_sample(facts, proof, around)
     if found.cause.id in OWN_POSITIONS or found.severity >= WARNING or not around.is_checkpoint_overdue:
         return found
@@ -305,7 +305,8 @@ def _of_unsynced(facts: RowFacts, proof: Proof | None, around: Circumstances) ->
         return _in_checkpoint(facts, checkpoint, proof)
     is_covered = checkpoint is not None and checkpoint.upstream_offset == facts.source_offset
     if around.translatable is False and not is_covered:  # MirrorMaker 2 remembers older syncs than the topic holds
-        begins = "nothing is noted" if around.first_translatable is None else f"noted from {around.first_translatable} on"
+        first = around.first_translatable
+        begins = "no mapping is known" if first is None else f"mappings start at {first}"
         return _finding("untranslatable", f"position {facts.source_offset}, {begins}")
     if checkpoint is not None:
         is_left = _is_settled(facts, around)
@@ -317,7 +318,7 @@ def _of_unsynced(facts: RowFacts, proof: Proof | None, around: Circumstances) ->
 
 
 def _in_checkpoint(facts: RowFacts, checkpoint: Checkpoint, proof: Proof | None) -> PositionFinding:
-    """Commits are not synced: the checkpoint is what a failover goes by."""
+    """Commits are not synced: a failover uses the checkpoint."""
     went_back = facts.source_offset < checkpoint.upstream_offset
     if proof is not None and proof.result == "ahead":
         return _ahead(proof, went_back=went_back)

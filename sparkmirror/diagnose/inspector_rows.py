@@ -62,14 +62,14 @@ def columns(facts: RowFacts, verdict: Verdict) -> list[str]:
 
 
 def strict_columns(facts: RowFacts, verdict: Verdict) -> list[str]:
-    """The same as the original has it: it never asks for the state of the group on the target."""
+    """The values as the original prints them: it never reads the state of the group on the target."""
     values = columns(facts, verdict)
     values[COLUMNS.index("TARGET GROUP STATE")] = UNKNOWN_STATE
     return values
 
 
 def lag_to_source(facts: RowFacts) -> int | None:
-    """Column 15: how far the target's position lies behind the source's end, by the difference that the newest sync has."""
+    """Column 15: how far the target's position is behind the source's end, by the offset difference of the newest sync."""
     if facts.target_offset is None or facts.sync is None:
         return None
     difference = facts.sync.upstream_offset - facts.sync.downstream_offset

@@ -23,7 +23,7 @@ from sparkmirror.state.facts import ALIVE_STATES
 
 Blocking = Literal["", "SOURCE PARTITION", "SOURCE GROUP", "REPLICATION"]
 
-# What the program calls a group with members; others are left out unless inactive groups are asked for.
+# What the program calls a group with members; others are left out unless inactive groups are included.
 ACTIVE_STATES = frozenset(ALIVE_STATES)
 
 _EMPTY = "Intentionally not synced because source partition is empty."
@@ -33,7 +33,7 @@ _ERROR = "Erroneously not synced. Source partition has data, and other partition
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One of the seven: its number in the documentation, its text, whether all is well, and what is in the way."""
+    """One of the seven: its number in the documentation, its text, whether it is OK, and the blocking component."""
 
     number: int
     text: str
@@ -56,7 +56,7 @@ VERDICTS: Mapping[int, Verdict] = {
 
 
 def verdict_of(*, has_group: bool, has_offset: bool, is_empty: bool, is_valid: bool) -> Verdict:
-    """G, T, E, V, asked in that order: emptiness beats validity."""
+    """G, T, E, V, checked in that order: emptiness takes precedence over validity."""
     if has_group and has_offset:
         return VERDICTS[1]
     if is_empty:

@@ -1,4 +1,4 @@
-"""The page docs/doctor.md, made of the rules themselves so that it cannot drift from them."""
+"""The page docs/doctor.md, generated from the rules so that it cannot differ from them."""
 
 from __future__ import annotations
 

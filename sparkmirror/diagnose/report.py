@@ -1,4 +1,4 @@
-"""What a diagnosis of flows comes to: findings and open questions of each flow, in order, and the exit status."""
+"""The result of a diagnosis: findings and incomplete checks of each flow, in order, and the exit status."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparkmirror.state.facts import Facts, OpenQuestion
 
 @dataclass(frozen=True, slots=True)
 class FlowReport:
-    """One flow: what was read, what follows, and what could not be asked."""
+    """One flow: the facts, the findings, and what could not be read."""
 
     facts: Facts
     findings: tuple[Finding, ...]
@@ -24,7 +24,7 @@ class FlowReport:
         return sum(copy.lag or 0 for copy in self.facts.copies.values())
 
     def group_counts(self) -> dict[str, int]:
-        """Groups by the worst that the record proof says of them."""
+        """Groups by their worst record proof."""
         ranks = ("ahead", "unproven", "moving", "behind", "exact")
         worst: dict[str, str] = {}
         for proof in self.facts.proofs:
@@ -38,7 +38,7 @@ class FlowReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that one examination says."""
+    """The result of one examination."""
 
     path: str
     warnings: tuple[str, ...]
@@ -53,12 +53,12 @@ class Report:
 
     @property
     def opens(self) -> list[OpenQuestion]:
-        """All questions that stayed open."""
+        """All checks that are incomplete."""
         return [question for flow in self.flows for question in flow.opens]
 
     @property
     def status(self) -> int:
-        """By the worst finding and by whether a question stayed open."""
+        """By the worst finding and by whether a check is incomplete."""
         worst = max((finding.severity for finding in self.findings), default=Severity.FINE)
         return status_of(worst, is_complete=not self.opens)
 

@@ -1,4 +1,4 @@
-"""Why a topic or a group is not there: the questions in their order, up to the first certain cause. Pure."""
+"""Why a topic or a group is not mirrored: the checks in their order, up to the first certain cause. Pure."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ class Answer:
 
 _TOPIC_CHAIN: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("is it on the target?", ("D9", "D12"), "yes"),
-    ("does somebody copy it?", ("D11", "D1", "D2", "D10", "V3"), "yes"),
-    ("is its position sane?", ("D6", "D7", "D5"), "yes"),
-    ("does it move?", ("C12", "D4"), "yes"),
-    ("is what was copied sound?", ("C22", "C24", "C16", "C15"), "yes"),
+    ("is it being copied?", ("D11", "D1", "D2", "D10", "V3"), "yes"),
+    ("is its position valid?", ("D6", "D7", "D5"), "yes"),
+    ("does it make progress?", ("C12", "D4"), "yes"),
+    ("is the copy correct?", ("C22", "C24", "C16", "C15"), "yes"),
     ("can positions be translated?", ("D3", "C05", "C08"), "yes"),
 )
 _GROUP_CHAIN: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("are its topics copied?", ("D9", "D12", "C13", "D11", "D1", "D2", "D10", "D6", "C10", "D7", "D5", "C12", "D4"), "yes"),
     ("does it have checkpoints?", ("C04", "C25", "C05"), "yes"),
     ("are they of this incarnation of the topics?", ("C08", "C09"), "yes"),
-    ("is it brought forward on the target?", ("C03", "C06", "C07"), "yes"),
+    ("is it synced on the target?", ("C03", "C06", "C07"), "yes"),
     ("is it the same record?", ("C01", "C02", "D3"), "yes"),
 )
 # Information that answers the question, though nothing is wrong.
@@ -120,7 +120,7 @@ def _copied(facts: Facts, name: str, copies: Sequence[Copy]) -> str:
     lag = sum(copy.lag or 0 for copy in copies)
     known = [copy for copy in copies if copy.lag is not None]
     if not known:
-        return f"nothing was found that keeps {name} from being copied, but how far it is is not known"
+        return f"nothing prevents {name} from being copied, but its lag is unknown"
     state = "everything is copied" if not lag else f"{counted(lag, 'record')} are not copied yet"
     return f"{name} is copied by {facts.name}: {counted(len(known), 'partition')}, {state}"
 
@@ -168,7 +168,7 @@ def _nothing(report: FlowReport, word: str) -> Answer:
     is_known = facts.source.view is not None
     answer = (
         f"no topic and no group called {word} is on {facts.source.alias}" if is_known
-        else f"{facts.source.alias} did not answer, so that it is not known whether {word} is there"
+        else f"{facts.source.alias} did not answer, so it is unknown whether {word} is there"
     )  # fmt: skip
     return Answer(facts.name, word, (Step("is it there?", answer, False if is_known else None),), None, (), answer, is_known)
 
@@ -179,10 +179,10 @@ def _nothing(report: FlowReport, word: str) -> Answer:
 def _walk(
     report: FlowReport, chain: Collection[tuple[str, tuple[str, ...], str]], concerns: object
 ) -> tuple[tuple[Step, ...], Finding | None, tuple[Finding, ...]]:
-    """Goes from question to question; the first proven cause ends it, what else was found is reported beside it.
+    """Runs the checks in order; the first proven cause ends the chain, other findings are reported beside it.
 
-    Information is no cause where something worse was found before it, be that only likely: a copy with a hole has coarse
-    offset syncs too, and these are not why.
+    Information is not a cause if something worse was found before it, even if only likely: a copy with a hole has coarse
+    offset syncs too, and these are not the cause.
     """
     assert callable(concerns)
     steps: list[Step] = []

@@ -1,4 +1,4 @@
-"""Findings in words: who did what when, and the commands that mend it."""
+"""The text of findings: times, counts, and the commands that fix them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def subject_of(copy: Copy) -> Subject:
 
 
 def copy_facts(copy: Copy, *more: Fact) -> tuple[Fact, ...]:
-    """The numbers that most findings about a partition rest on."""
+    """The numbers that most findings about a partition use."""
     found = []
     if copy.source_ends is not None:
         found.append(Fact("source log", f"{copy.source_ends[0]} to {copy.source_ends[1]}"))

@@ -1,4 +1,4 @@
-"""One examination: every flow is gathered, judged, and where something moves looked at twice."""
+"""One examination: every flow is gathered and judged; a flow with lag is read twice."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ RECORD_RULES = ("C01", "C02", "C06", "C09")  # the proof of every group is made 
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What is to be examined and how: flows by name (None: all), ids (None: all), and the file of earlier looks."""
+    """What is to be examined and how: flows by name (None: all), ids (None: all), and the file of earlier samples."""
 
     flows: Collection[str] | None = None
     ids: Collection[str] | None = None
     baseline: str | None = None
-    wait_s: float = 3.0  # between two looks at a flow in which something moves
+    wait_s: float = 3.0  # between two reads of a flow with lag
     gather: GatherOptions = field(default_factory=GatherOptions)
 
 
 def wanted_ids(only: Sequence[str], skip: Sequence[str]) -> set[str] | None:
-    """The ids that are left; None if nobody chose."""
+    """The selected ids; None if none were given."""
     if not only and not skip:
         return None
     return (set(only) if only else set(RULES)) - set(skip)
@@ -69,12 +69,12 @@ def _examine(settings: Settings, flow: FlowSettings, wanted: Examination, past: 
 
 
 def _moves(facts: Facts) -> bool:
-    """Whether a second look says more: something is to be copied, and somebody copies."""
+    """Whether a second read helps: the flow has lag, and a process copies it."""
     return facts.runner.is_running and any(copy.lag for copy in facts.copies.values())
 
 
 def sample_of(facts: Facts) -> Sample:
-    """What of this look is worth to be compared with the next."""
+    """The part of this read that the next one is compared with."""
     copies = facts.copies.values()
     groups = facts.groups.values()
     return Sample(

@@ -1,6 +1,6 @@
 """Reads what the inspector judges: groups page by page, so that ten thousand of them take no more memory than a hundred.
 
-Commits are read before ends, so that a topic that grows cannot make a position look as if it were past the end.
+Commits are read before ends, so that a topic that grows cannot make a position appear past the end.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ABSENT_STATE = "Dead"  # Kafka's word for a group that does not exist
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectOptions:
-    """What is looked at and how closely.
+    """What is inspected, and how closely.
 
     `is_strict` reproduces the original with its defects. `wants_causes` reads the mirror's own topics too, which the 21
     columns do not need. `limits` None: records are not read. `behind_max`: more records read again than this is a warning.
@@ -61,7 +61,7 @@ class InspectedRow:
 
 @dataclass(frozen=True, slots=True)
 class FlowHealth:
-    """How a flow stands as a whole: who writes it, when last, and how many source offsets are not copied yet."""
+    """The health of a flow: who writes it, when last, and how many source offsets are not copied yet."""
 
     runner: Literal["sparkmirror", "MirrorMaker 2", ""]
     last_written_ms: int | None
@@ -72,7 +72,7 @@ class FlowHealth:
 
 
 class FlowInspection:
-    """One flow: `rows` first, then `standing` and `state.notes`. Close it."""
+    """One flow: `rows` first, then `health` and `state.notes`. Close it."""
 
     def __init__(self, flow: FlowSettings, options: InspectOptions) -> None:
         self.flow = flow
@@ -205,14 +205,14 @@ class FlowInspection:
             if side == "source":
                 text = f"{place} does not exist on {alias}, though groups have positions in it"
                 self.state.notes.add(Note("missing", alias, text))
-        elif error is not None and error != TOPIC_AUTHORIZATION_FAILED:  # without rights: noted where it was asked
+        elif error is not None and error != TOPIC_AUTHORIZATION_FAILED:  # without rights: noted where it was requested
             self._unknown.add(place)
             self.state.notes.add(Note("refused", alias, f"ends of {place} on {alias} are not known"))
 
     # --- proofs --------------------------------------------------------------------------------------------------
 
     def _prove(self, facts: Sequence[RowFacts]) -> list[tuple[RowFacts, Proof | None]]:
-        """Each row with its proof. A row whose positions moved meanwhile is looked at once more."""
+        """Each row with its proof. A row whose positions moved meanwhile is read once more."""
         first = list(zip(facts, self._worth.of(facts), strict=True))
         if not self._worth.reads_records:
             return first
@@ -285,7 +285,7 @@ class FlowInspection:
     # --- the flow ------------------------------------------------------------------------------------------------
 
     def health(self) -> FlowHealth:
-        """How the flow stands; complete once every row was read."""
+        """The flow's health; complete once every row was read."""
         theirs = max((stored.time_ms for stored in self.state.positions().own()), default=-1)
         ledger = self.state.ledger()
         ours = max(ledger.times.values(), default=-1) if ledger is not None else -1

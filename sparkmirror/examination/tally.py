@@ -1,4 +1,4 @@
-"""Rows added up: the original's summary, causes with a few examples each, and what a failover now would cost. Pure.
+"""Sums of rows: the original's summary, causes with a few examples each, and what a failover now would cost. Pure.
 
 Bounded however many rows there are: a cause keeps some examples, and only the groups with most to read again are named.
 """
@@ -46,7 +46,7 @@ class CauseTally:
 
 @dataclass(slots=True)
 class GroupCost:
-    """What one group would read again and skip if it failed over now; `unknown` are positions that nobody can tell."""
+    """What one group would read again and skip if it failed over now; `unknown` counts unknown positions."""
 
     group: str
     again: int = 0
@@ -130,7 +130,7 @@ class FlowTally:
 
 @dataclass(frozen=True, slots=True)
 class InspectedFlow:
-    """One flow when all of it was read; `skipped` says why it was not looked at."""
+    """One flow when all of it was read; `skipped` says why it was not read."""
 
     flow: str
     tally: FlowTally
@@ -140,7 +140,7 @@ class InspectedFlow:
 
 
 def exit_status(reports: Iterable[InspectedFlow]) -> int:
-    """By the worst cause and by whether a question stayed open."""
+    """By the worst cause and by whether something could not be read."""
     found = list(reports)
     worst = max((report.tally.worst for report in found), default=Severity.FINE)
     return status_of(worst, is_complete=all(report.is_complete for report in found))

@@ -155,7 +155,7 @@ class LocalCluster:
         self._children[broker].send(signal.SIGSTOP)
 
     def resume(self, broker: int) -> None:
-        """Lets a frozen broker go on (SIGCONT)."""
+        """Resumes a frozen broker (SIGCONT)."""
         self._children[broker].send(signal.SIGCONT)
 
     def _folder(self, broker: int) -> Path:

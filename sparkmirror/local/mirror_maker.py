@@ -101,7 +101,7 @@ class MirrorMaker:
         self._process.send(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Lets a frozen one go on (SIGCONT)."""
+        """Resumes a frozen one (SIGCONT)."""
         self._process.send(signal.SIGCONT)
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ WRITE_S = 5.0
 
 
 class MetricsFile:
-    """Written anew every 5 s, whole or not at all, and removed at the end: no figures of a mirror that is gone."""
+    """Rewritten every 5 s, whole or not at all, and removed at the end: no figures of a mirror that is gone."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
@@ -35,7 +35,7 @@ class MetricsFile:
         self._path.unlink(missing_ok=True)
 
     def show(self, flows: Sequence[FlowStatus]) -> None:
-        """One look at the flows, called often."""
+        """Takes one snapshot of the flows; called often."""
         now = time.monotonic()
         self._metrics.take(flows, now)
         if now >= self._due:

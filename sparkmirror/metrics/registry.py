@@ -1,4 +1,4 @@
-"""From looks at the flows to figures."""
+"""From snapshots of the flows to metrics."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _PartitionMeter:
 
 
 class MirrorMetrics:
-    """Every figure of one process; `take` is called with each look at the flows."""
+    """Every figure of one process; `take` is called with each snapshot of the flows."""
 
     def __init__(self) -> None:
         self._flows: list[FlowStatus] = []
@@ -53,7 +53,7 @@ class MirrorMetrics:
         self._checkpoints: dict[tuple[FlowName, CheckpointKey], tuple[int, Spread]] = {}
 
     def take(self, flows: Sequence[FlowStatus], now: float) -> None:
-        """One look; `now` is a clock that never goes back, in seconds."""
+        """One snapshot; `now` is a clock that never goes back, in seconds."""
         self._flows = list(flows)
         for flow in flows:
             for partition, status in flow.partitions.items():

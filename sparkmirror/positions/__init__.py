@@ -1,4 +1,4 @@
-"""`sparkmirror offsets`: what is stored of a flow's positions, and saying where its partitions go on."""
+"""`sparkmirror offsets`: a flow's stored positions, and setting where its partitions resume."""
 
 from sparkmirror.positions.alteration import Alteration, ConnectorKind, alteration_problem
 from sparkmirror.positions.changes import PositionChange

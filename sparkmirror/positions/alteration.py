@@ -1,18 +1,18 @@
 """What MM2 accepts as new positions (Connect's `PATCH /connectors/{name}/offsets`), by its own rules and in its own words.
 
-Connect looks at the form of every entry first; only then the connector looks at what each one means.
+Connect checks the form of every entry first; only then the connector checks what each one means.
 
-| looked at                   | source connector   | checkpoint connector | heartbeat connector                        |
+| checked                     | source connector   | checkpoint connector | heartbeat connector                        |
 |-----------------------------|--------------------|----------------------|--------------------------------------------|
 | partition null              | refused            | refused              | refused                                    |
 | keys that must be strings   | `cluster`, `topic` | `group`, `topic`     | `sourceClusterAlias`, `targetClusterAlias` |
-| `partition`                 | integer from 0 on  | integer from 0 on    | not looked at                              |
+| `partition`                 | integer from 0 on  | integer from 0 on    | not checked                                |
 | `offset`                    | integer from 0 on  | only 0               | only 0                                     |
 
-An offset of null forgets the position, whatever the partition is, even null. Other keys are not looked at; an alias or a
+An offset of null deletes the position, whatever the partition is, even null. Other keys are not checked; an alias or a
 topic that does not exist is accepted and has no effect.
 
-The offset is the *last* one copied: `{"offset":0}` goes on at 1. To copy from the start, forget the position.
+The offset is the *last* one copied: `{"offset":0}` resumes at 1. To copy from the start, delete the position.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _partition_problem(partition: Mapping[str, object]) -> str | None:
     # type() and not isinstance(): a bool is an int in Python.
     if type(value) is not int or value > INT32_MAX:
         return _wrong(where, value, name, ", which must be an integer")
-    # MM2 cuts the number to 32 bits before it looks at the sign, so -3000000000 passes.
+    # MM2 cuts the number to 32 bits before it checks the sign, so -3000000000 passes.
     if value & 1 << 31:
         return _wrong(where, value, name, ", which cannot be negative")
     return None

@@ -1,7 +1,7 @@
-"""What is written to MirrorMaker 2's offsets topic, judged without touching it.
+"""What is written to MirrorMaker 2's offsets topic, decided without changing it.
 
-MirrorMaker 2 stores the *last* copied offset and goes on at the next one. To go on at offset X, X − 1 is stored; to go on
-at the beginning, the position is forgotten by a tombstone, since there is no last offset before 0. After that the consumer's
+MirrorMaker 2 stores the *last* copied offset and resumes at the next one. To resume at offset X, X − 1 is stored; to resume
+at the beginning, a tombstone deletes the position, since there is no last offset before 0. After that the consumer's
 `auto.offset.reset` decides: with any other value than `earliest` it would go to the end, so that is refused.
 """
 
@@ -31,9 +31,9 @@ class StoredFacts:
 
 @dataclass(frozen=True, slots=True)
 class PositionChange:
-    """One key: what is written where, what stood there, and what follows.
+    """One key: what is written where, what was there, and the effect.
 
-    `value` None is a tombstone. `next_offset` is where copying goes on, None if the source does not have the partition.
+    `value` None is a tombstone. `next_offset` is where copying resumes, None if the source does not have the partition.
     `copied_again` offsets were copied before; `given_up` ones never are. `is_unseen`: no record had this key.
     """
 
@@ -62,14 +62,14 @@ def judge_changes(request: MoveRequest, found: StoredFacts, partitions: Sequence
 
 def _refuse_unseen(request: MoveRequest, found: StoredFacts, partitions: Sequence[TopicPartition]) -> None:
     unseen = [partition for partition in partitions if not found.stored.records_of(partition)]
-    if not unseen or request.force_unseen or request.verb == "reset":  # what was never stored need not be forgotten
+    if not unseen or request.force_unseen or request.verb == "reset":  # what was never stored need not be deleted
         return
     others = [f"{connector} (cluster {cluster})" for connector, cluster in found.stored.other_connectors()]
     text = f"; positions of {', '.join(others)} are" if others else ""
     raise MoveRefused(
         f"no position of {unseen[0]} is stored under connector {found.stored.connector} and cluster "
         f"{found.stored.source_alias}{text}",
-        hint="give --connector, or --force-unseen to write a key that nobody wrote before",
+        hint="give --connector, or --force-unseen to write a key that does not exist yet",
     )
 
 
@@ -106,7 +106,7 @@ def _judge(request: MoveRequest, found: StoredFacts, partition: TopicPartition) 
 def _wanted(
     request: MoveRequest, found: StoredFacts, partition: TopicPartition, ends: PartitionEnds | None, old_next: int | None
 ) -> Goal | None:
-    """Where this partition is to go; None if it stays."""
+    """The new position of this partition; None if it stays."""
     if request.entries is not None:
         entry = request.entries[partition]
         return EARLIEST if entry is None else Goal("offset", entry)
@@ -130,7 +130,7 @@ def _skipped(
     wanted = max(ends.first, old_next) if request.to is None else request.to.number
     if wanted < old_next:
         raise MoveRefused(
-            f"{partition}: everything up to {old_next} was copied, so {wanted} lies behind",
+            f"{partition}: everything up to {old_next} was copied, so {wanted} is behind it",
             hint=f"to copy it again: `offsets set --to {wanted}`",
         )
     return None if wanted == old_next else Goal("offset", wanted)
@@ -139,10 +139,10 @@ def _skipped(
 def _value(
     found: StoredFacts, partition: TopicPartition, ends: PartitionEnds | None, goal: Goal
 ) -> tuple[bytes | None, int | None]:
-    """What is stored, and where copying goes on by it."""
+    """What is stored, and where copying resumes because of it."""
     if ends is None:
         if goal.kind == "earliest":
-            return None, None  # a topic that the source does not have any more: only its position can be forgotten
+            return None, None  # a topic that the source does not have any more: only its position can be deleted
         raise _gone(partition)
     start = {"earliest": ends.first, "latest": ends.end}.get(goal.kind, goal.number)
     if not ends.first <= start <= ends.end:
@@ -155,7 +155,7 @@ def _value(
         return encode_connect_offset(start - 1), start
     if not is_reset_earliest:
         raise MoveRefused(
-            f"{partition}: to copy from offset 0 its position must be forgotten, and then auto.offset.reset="
+            f"{partition}: to copy from offset 0 its position must be deleted, and then auto.offset.reset="
             f"{found.auto_offset_reset} decides",
             hint=f"set {found.stored.source_alias}.consumer.auto.offset.reset = earliest until MirrorMaker 2 has run once",
         )
@@ -163,7 +163,7 @@ def _value(
 
 
 def _given_up(ends: PartitionEnds | None, old_next: int | None, start: int | None) -> int:
-    """Offsets that the source has and that are not copied by anybody."""
+    """Offsets that the source has and that are not copied."""
     if ends is None or start is None:
         return 0
     return max(start - max(ends.first, old_next if old_next is not None else ends.first), 0)
@@ -184,5 +184,5 @@ def _refuse_as_mm2_would(found: StoredFacts, changes: Sequence[PositionChange]) 
 
 def _gone(partition: TopicPartition) -> MoveRefused:
     return MoveRefused(
-        f"{partition}: the source does not have it", hint="its stored position can only be forgotten: `offsets reset`"
+        f"{partition}: the source does not have it", hint="its stored position can only be deleted: `offsets reset`"
     )

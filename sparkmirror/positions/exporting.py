@@ -1,4 +1,4 @@
-"""`offsets export`: every stored position of a flow in a file, with the partition of the topic that each one lies in."""
+"""`offsets export`: every stored position of a flow in a file, with the partition of the topic that holds it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Positions of a flow that sparkmirror runs: through the ledger, and in MirrorMaker 2's records with it.
 
-The flow is taken as a run does it, so whoever owned it before can write nothing more, and judged again by what is found
-then. The undo file names the ledger's records of the move: taken back, the ledger says what it said before.
+The command takes ownership as a run does, so the previous owner is fenced, and then decides again by what is found
+then. The undo file names the ledger's records of the move: once they are deleted, the ledger says what it said before.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from sparkmirror.state import owner_status, places_for
 from sparkmirror.status import MirroredTopic
 from sparkmirror.topology import Action, ledger_topic
 
-# What `skip` is there for; `reset` lives with anything, since it says itself where to go on.
+# States that `skip` is for; `reset` accepts any state, since it sets where to resume.
 SKIPPED = (SourceOffsetLost.code, TargetHasStranger.code)
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerFlow:
-    """One flow of sparkmirror's, opened to be looked at or moved."""
+    """One flow of sparkmirror's, opened to be read or moved."""
 
     flow: FlowSettings
     work: Repositioning
@@ -62,14 +62,14 @@ class LedgerFlow:
         return self.prove_no_worker()
 
     def prove_no_worker(self) -> str:
-        """That MirrorMaker 2 does not run the flow; who may not ask for its group is told so."""
+        """That MirrorMaker 2 does not run the flow; raises BrokerRefused without the right to describe its group."""
         try:
             return refuse_running_workers(self.clients[1], self.flow, StoragePlace())
         except BrokerRefused as error:
-            return f"whether MirrorMaker 2 runs it could not be asked: {error.message}"
+            return f"could not find out whether MirrorMaker 2 runs it: {error.message}"
 
     def own(self) -> None:
-        """Takes the flow."""
+        """Takes ownership of the flow."""
         try:
             self.work.own()
         except FlowOwnedByAnother as error:
@@ -78,7 +78,7 @@ class LedgerFlow:
 
 @contextmanager
 def open_ledger_flow(settings: Settings, flow: FlowSettings) -> Iterator[LedgerFlow]:
-    """The flow; what was taken is given back behind it."""
+    """The flow; its ownership is released afterwards."""
     work = Repositioning(flow, place_of(settings, flow, RunOptions(), slots=0))
     try:
         yield LedgerFlow(flow, work)
@@ -99,14 +99,14 @@ def preview_of_ledger(opened: LedgerFlow, request: MoveRequest) -> MoveVerdict:
 
 
 def apply_to_ledger(opened: LedgerFlow, request: MoveRequest, command: str) -> MoveVerdict:
-    """Takes the flow, moves the positions, gives it back; all partitions or, if one is refused, none."""
+    """Takes ownership, moves the positions, releases the flow; all partitions or, if one is refused, none."""
     proof = opened.prove_no_worker()
     topics = _topics(opened, request)
     partitions = _partitions(topics.found, request)
     outer = replace(_outer(opened, request, topics), proof=proof)
     opened.own()
     if outer.target is not None:
-        _save(opened, outer, [], command)  # deleting comes first: a move names the topics that it goes on with
+        _save(opened, outer, [], command)  # deleting comes first: a move names the topics that it resumes with
         take_away(opened.flow, opened.clients, outer.target)
     accepted = SKIPPED if request.verb == "skip" else ()
     discover = TopicControl(opened.flow, set(topics.found)).discover
@@ -117,7 +117,7 @@ def apply_to_ledger(opened: LedgerFlow, request: MoveRequest, command: str) -> M
             raise MoveRefused(f"{copy_state.partition} cannot be skipped: {trouble}")
     verdict = replace(_verdict(opened, request, topics, copy_states, outer), is_applied=True)
     if not verdict.moves:
-        opened.work.write((), ())  # what was found out on the way is MirrorMaker 2's position too
+        opened.work.write((), ())  # what was found is MirrorMaker 2's position too
         return replace(verdict, undo_file=verdict.undo_file if outer.target is not None else "")
     records = opened.work.prepare(verdict.moves, f"sparkmirror offsets {request.verb}")
     if outer.target is None:
@@ -208,7 +208,7 @@ def _outer(opened: LedgerFlow, request: MoveRequest, topics: _Topics) -> MoveVer
     commits, notes = read_commits(opened.clients[1], remotes, requires_all=request.with_target)
     plan = None
     if request.with_target:
-        # Whoever moves a partition to a new copy writes the sync that begins anew.
+        # A move to a new copy writes the sync that restarts the partition.
         found = plan_target(opened.flow, opened.clients, topics.found, commits=commits, is_whole=False)
         plan = replace(found, restarted=())
     return MoveVerdict(
@@ -287,5 +287,5 @@ def _judge(request: MoveRequest, copy_state: CopyState, times: Mapping[TopicPart
 
 
 def _emptied(copy_state: CopyState) -> CopyState:
-    """How a partition will stand when its copy was deleted and created again."""
+    """The state of a partition after its copy was deleted and re-created."""
     return replace(copy_state, now=copy_state.now._replace(target_topic_id=""), target_end=0)

@@ -67,13 +67,13 @@ class FlowListing:
 
 
 def list_positions(flow: FlowSettings, storage: StoragePlace, topic: str | None = None) -> FlowListing:
-    """Every partition that is copied, or of which something is stored; a question without an answer becomes a note."""
+    """Every partition that is copied, or of which something is stored; a failed request becomes a note."""
     with closing(FlowState(flow)) as state:
         return _Gathering(flow, storage, state).listing(topic)
 
 
 class _Gathering:
-    """The questions of one listing."""
+    """The requests of one listing."""
 
     def __init__(self, flow: FlowSettings, storage: StoragePlace, state: FlowState) -> None:
         self._flow, self._storage, self._state = flow, storage, state
@@ -180,11 +180,11 @@ class _Gathering:
 def _trouble(
     stored: PositionTable, partition: TopicPartition, source: PartitionEnds | None, next_offset: int | None
 ) -> str:
-    """What is odd about a position, in a few words; empty if nothing is."""
+    """What is wrong with a position; empty if nothing is."""
     records = stored.records_of(partition)
     if len({record.value for record in records}) > 1:
         named = ", ".join(str(record.place) for record in sorted(records, key=lambda record: record.place))
-        return f"the key lies in {named}: which one counts is chance"
+        return f"the key is in {named}: it is undefined which one MirrorMaker 2 uses"
     if source is None or next_offset is None:
         return ""
     if next_offset > source.end:

@@ -1,6 +1,6 @@
-"""Positions of a flow that MirrorMaker 2 runs: there is no ledger, only its own records, and nobody to ask for them.
+"""Positions of a flow that MirrorMaker 2 runs: there is no ledger, only its own records.
 
-Order of a change: proof that nobody runs the flow; the undo file; the records, in the very partitions that hold their keys;
+Order of a change: proof that no process runs the flow; the undo file; the records, in the partitions that hold their keys;
 the same proof again; the topic read once more, which must say what was written; then what `--with-target` takes away. A
 failure in between leaves positions that copy too much rather than too little.
 """
@@ -55,7 +55,7 @@ class Mm2Flow:
         )
 
     def prove_stopped(self) -> str:
-        """Why it is known that nobody runs the flow; raises FlowOwnedByAnother if somebody may."""
+        """The proof that no process runs the flow; raises FlowOwnedByAnother if one may."""
         return refuse_running_workers(self.target, self.flow, self.storage)
 
 
@@ -98,7 +98,7 @@ def apply_to_mm2(opened: Mm2Flow, request: MoveRequest, command: str) -> MoveVer
 def write_records(
     target: ClusterClient, writes: Sequence[SavedRecord], stored: PositionTable, prove: Callable[[], object]
 ) -> None:
-    """Writes records, each to its place, and proves that they are the newest of their keys. Nobody may write meanwhile."""
+    """Writes records, each to its place, and proves that they are the newest of their keys."""
     places = sorted({record.place for record in writes})
     _refuse_growth(target, stored)
     now_ms = int(time.time() * 1000)
@@ -109,7 +109,7 @@ def write_records(
         prove()
     except FlowOwnedByAnother as error:
         raise FlowOwnedByAnother(
-            f"{error.message}; it began while positions were written, so it may have read the old ones", hint=STOP_FIRST
+            f"{error.message}; it started while positions were written, so it may have read the old ones", hint=STOP_FIRST
         ) from error
     found = read_stored(target, sorted({p.topic for p in places}), connector=stored.connector, alias=stored.source_alias)
     for record in writes:
@@ -117,7 +117,7 @@ def write_records(
         # A tombstone may be compacted away at once; no record says the same.
         if (newest.value if newest is not None else None) != record.value:
             raise FlowOwnedByAnother(
-                f"somebody else wrote to {record.place} just now: {record.key.decode(errors='replace')} does not say "
+                f"another process wrote to {record.place} just now: {record.key.decode(errors='replace')} does not say "
                 "what was written",
                 hint=STOP_FIRST,
             )
@@ -127,7 +127,7 @@ def _refuse_growth(target: ClusterClient, stored: PositionTable) -> None:
     for place, end in committed_ends(target, list(stored.ends)).items():
         if end != stored.ends[place]:
             raise FlowOwnedByAnother(
-                f"somebody writes positions: {place} on {target.alias} grew from {stored.ends[place]} to {end} meanwhile",
+                f"another process writes positions: {place} on {target.alias} grew from {stored.ends[place]} to {end}",
                 hint=STOP_FIRST,
             )
 
@@ -170,7 +170,7 @@ def _judge(opened: Mm2Flow, request: MoveRequest, stored: PositionTable, proof: 
 
 
 def _partitions(opened: Mm2Flow, request: MoveRequest, stored: PositionTable) -> list[TopicPartition]:
-    """Whose positions are meant: those that are stored, not those of today's metadata; the topic may have had more."""
+    """The partitions to change: those that are stored, not those of today's metadata; the topic may have had more."""
     if request.entries is not None:
         return sorted(request.entries)
     known = [p for p in stored.partitions() if request.topic is None or p.topic == request.topic]
@@ -188,7 +188,7 @@ def _partitions(opened: Mm2Flow, request: MoveRequest, stored: PositionTable) ->
 
 
 def _is_forgotten(opened: Mm2Flow, request: MoveRequest, stored: PositionTable) -> bool:
-    """Whether nothing is left to be forgotten: nobody else's key could have been meant, and the source has the topic."""
+    """Whether nothing is left to delete: no other connector's key could be meant, and the source has the topic."""
     if request.verb != "reset" or stored.other_connectors():
         return False
     there = None if request.topic is None else opened.source.view([request.topic]).topics.get(request.topic)
@@ -204,7 +204,7 @@ def _refuse_nothing(opened: Mm2Flow, request: MoveRequest, stored: PositionTable
         f"{opened.flow.name}: {', '.join(opened.offsets_topics)} on {opened.target.alias} holds no position of {what} "
         f"under connector {stored.connector} and cluster {stored.source_alias}"
         + (f"; it holds those of {others}" if others else ""),
-        hint="give --connector, --offsets-topic, or --force-unseen to write a key that nobody wrote before",
+        hint="give --connector, --offsets-topic, or --force-unseen to write a key that does not exist yet",
     )
 
 
@@ -232,16 +232,16 @@ def _target_ends(
 
 def _stored_notes(stored: PositionTable, request: MoveRequest) -> list[str]:
     notes = []
-    strays = stored.foreign_keys()
-    if strays:
-        first = strays[0]
+    foreign = stored.foreign_keys()
+    if foreign:
+        first = foreign[0]
         notes.append(
-            f"{len(strays)} records are not in MirrorMaker 2's own bytes and are read by nobody, such as "
+            f"{len(foreign)} records are not in MirrorMaker 2's own bytes, so no task reads them, such as "
             f"{first.key.decode(errors='replace')} in {first.place} at {first.offset}"
         )
     if request.topic is None and (others := stored.other_connectors()):
         named = ", ".join(f"{connector} (cluster {cluster})" for connector, cluster in others)
-        notes.append(f"positions of others lie in the same topic and stay: {named}")
+        notes.append(f"positions of others in the same topic stay: {named}")
     return notes
 
 
@@ -265,7 +265,7 @@ def _snapshot(opened: Mm2Flow, verdict: MoveVerdict, command: str) -> Snapshot:
 
 
 def saved_positions(changes: Sequence[PositionChange]) -> Iterator[SavedRecord]:
-    """What stood at every place that changes; where there was no record, a null value."""
+    """What was at every place that changes; where there was no record, a null value."""
     for change in changes:
         old = {record.place: record.value for record in change.old}
         for place in change.places:

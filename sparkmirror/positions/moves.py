@@ -1,7 +1,7 @@
 """`offsets set`, `reset`, `skip` and `import`: what would change, and changing it, by whoever runs the flow.
 
-Without a ledger, or where MirrorMaker 2 has gone on since sparkmirror let go, the flow is MirrorMaker 2's: then its own
-records are what counts. Else it is sparkmirror's, and the ledger is.
+Without a ledger, or where MirrorMaker 2 has copied since sparkmirror released the flow, the flow is MirrorMaker 2's: its own
+records count. Otherwise it is sparkmirror's, and the ledger counts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sparkmirror.positions.verdicts import MM2, SPARKMIRROR, MoveVerdict, RunBy
 from sparkmirror.topology import ledger_topic, require_custom_classes
 
 OLDER_LEDGER = (
-    "sparkmirror's ledger is older than MirrorMaker 2's positions and stays as it is: only MirrorMaker 2 goes on there"
+    "sparkmirror's ledger is older than MirrorMaker 2's positions and stays as it is: only MirrorMaker 2 resumes there"
 )
 
 
@@ -31,7 +31,7 @@ def preview(settings: Settings, request: MoveRequest) -> MoveVerdict:
 
 
 def apply(settings: Settings, request: MoveRequest, command: str = "") -> MoveVerdict:
-    """Moves positions while nobody runs the flow; `command` is kept in the undo file, which is written first."""
+    """Moves positions while no process runs the flow; `command` is kept in the undo file, which is written first."""
     return _carry_out(settings, request, command)
 
 
@@ -54,7 +54,7 @@ def choose_flow(settings: Settings, name: str | None) -> FlowSettings:
 
 
 def who_runs(flow: FlowSettings, storage: StoragePlace) -> tuple[RunBy, bool]:
-    """Whose word counts for the flow, and whether there is a ledger beside MirrorMaker 2's."""
+    """Whether the ledger or MirrorMaker 2's positions count for the flow, and whether there is a ledger at all."""
     target = ClusterClient(flow.target)
     ledger = ledger_topic(flow.name.source)
     try:
@@ -86,9 +86,9 @@ def _refuse_nonsense(request: MoveRequest) -> None:
     if request.partition is not None and request.topic is None:
         raise MoveRefused("a partition needs its topic", hint="give --topic")
     if request.with_target and request.partition is not None:
-        raise MoveRefused("--with-target deletes whole topics on the target", hint="leave --partition away")
+        raise MoveRefused("--with-target deletes whole topics on the target", hint="leave out --partition")
     if request.with_target and request.verb in ("skip", "import"):
         raise MoveRefused(f"`offsets {request.verb}` leaves the target as it is", hint="use `offsets reset --with-target`")
     is_plain = request.to is None or request.to.kind == "offset"
     if request.verb == "skip" and not is_plain:
-        raise MoveRefused(f"`offsets skip` goes to an offset, found {request.to}", hint="use `offsets set`")
+        raise MoveRefused(f"`offsets skip` needs an offset, found {request.to}", hint="use `offsets set`")

@@ -1,4 +1,4 @@
-"""What somebody asks of a flow's positions, and where to: read from words, judged before any cluster is asked."""
+"""A request to change a flow's positions, parsed and checked before any request to a cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Verb = Literal["set", "reset", "skip", "import"]
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Where copying goes on: at the source's `earliest` or `latest`, at an `offset`, or at a `time` in ms."""
+    """Where copying resumes: at the source's `earliest` or `latest`, at an `offset`, or at a `time` in ms."""
 
     kind: Literal["earliest", "latest", "offset", "time"]
     number: int = 0
@@ -45,7 +45,7 @@ class StoragePlace:
 
     @property
     def is_dedicated(self) -> bool:
-        """Whether nothing was said: then it is what dedicated MirrorMaker 2 makes of the file."""
+        """Whether nothing was given: then it is what dedicated MirrorMaker 2 derives from the file."""
         return self == StoragePlace()
 
 

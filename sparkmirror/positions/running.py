@@ -1,14 +1,14 @@
-"""Whether somebody runs a flow: positions that are written while tasks live are overwritten at their next flush.
+"""Whether a process runs a flow: positions that are written while tasks run are overwritten at their next flush.
 
 A worker of Connect is a member of its group for as long as it runs, so a group without members proves that none does: an
 orderly end leaves it at once, a killed worker is dropped by the broker when its session ends (10 s). That the offsets topic
-stands still proves nothing by itself: tasks that have nothing to copy write no positions.
+does not grow proves nothing by itself: tasks that have nothing to copy write no positions.
 
 | MirrorMaker 2 runs …          | stopped is                                                                             |
 |-------------------------------|----------------------------------------------------------------------------------------|
 | by itself (dedicated)         | the group `group.id` of the file, `A-mm2`, has no members on the target                |
-| as connectors of other workers | no worker of any Connect group there has a task of the connector, and none is dealing |
-|                               | out tasks right now (`--worker-group` names the only group that can have it)           |
+| as connectors of other workers | no worker of any Connect group there has a task of the connector, and none is         |
+|                               | rebalancing (`--worker-group` names the only group that can have it)           |
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sparkmirror.errors import FlowOwnedByAnother, MoveRefused
 from sparkmirror.positions.requests import StoragePlace
 from sparkmirror.wire import connect_tasks
 
-STOP_FIRST = "stop it first: positions are moved only while nobody copies"
+STOP_FIRST = "stop it first: positions change only while the flow is stopped"
 CONNECT = "connect"
 STABLE = "Stable"
 
@@ -48,8 +48,8 @@ def _connect_groups(client: ClusterClient, storage: StoragePlace) -> list[str]:
         return [storage.worker_group]
     if not is_allowed_to_list_all(client):
         raise MoveRefused(
-            f"cluster {client.alias} does not show all groups, so that a worker that runs {storage.connector} may be hidden",
-            hint="give Describe on the cluster, or --worker-group, the group.id of the workers that could run it",
+            f"cluster {client.alias} does not list all groups, so a worker that runs {storage.connector} may be hidden",
+            hint="grant Describe on the cluster, or give --worker-group, the group.id of the workers that could run it",
         )
     return [group.name for group in list_groups(client) if group.protocol == CONNECT]
 
@@ -60,7 +60,7 @@ def _refuse_tasks(client: ClusterClient, flow: FlowSettings, connector: str, gro
     where = f"Connect group {group.name} on {client.alias}"
     if group.state != STABLE:
         raise FlowOwnedByAnother(
-            f"{flow.name}: {where} is dealing out tasks (state {group.state}): {connector} may be among them",
+            f"{flow.name}: {where} is rebalancing (state {group.state}): {connector} may be among them",
             hint="try again when it is stable",
         )
     for member in group.members:
@@ -68,7 +68,7 @@ def _refuse_tasks(client: ClusterClient, flow: FlowSettings, connector: str, gro
         if tasks:
             raise FlowOwnedByAnother(
                 f"{flow.name} is run by MirrorMaker 2: {where} runs {len(tasks)} tasks of {connector} on {member.host}",
-                hint=f"PUT /connectors/{connector}/stop, or end its workers; positions are moved only while nobody copies",
+                hint=f"PUT /connectors/{connector}/stop, or stop its workers; positions change only while it is stopped",
             )
 
 

@@ -1,4 +1,4 @@
-"""Files that keep positions: what `export` writes, and what is saved for `undo` before anything is changed. Pure.
+"""Files that hold positions: what `export` writes, and what is saved for `undo` before anything is changed. Pure.
 
 JSON with a schema number. A key or value that is UTF-8 text is kept as text, another one in base64 under `key_base64` or
 `value_base64`; a null value is a tombstone, or no record at all. `positions` hold the newest record of a key in each
@@ -17,7 +17,7 @@ import msgspec
 from sparkmirror.errors import MoveRefused
 from sparkmirror.model import TopicPartition
 
-SCHEMA = 1  # raised when a field changes its meaning or goes away, not when one comes
+SCHEMA = 1  # raised when a field changes its meaning or is removed, not when one is added
 Kind = Literal["export", "undo"]
 KINDS: dict[Kind, str] = {"export": "sparkmirror offsets export", "undo": "sparkmirror offsets undo"}
 
@@ -45,7 +45,7 @@ class SavedCommit:
 
 @dataclass(frozen=True, slots=True)
 class LedgerPosition:
-    """Where sparkmirror's ledger says that a partition goes on, on both sides."""
+    """Where sparkmirror's ledger says that a partition resumes, on both sides."""
 
     partition: TopicPartition
     upstream: int
@@ -56,7 +56,7 @@ class LedgerPosition:
 class Snapshot:
     """The state of one flow's positions. `topic_ids` are those of the copies on the target.
 
-    Only for undo: `ledger_keys` are the ledger's records to be taken back; `syncs`, `checkpoints` and `commits` are what
+    Only for undo: `ledger_keys` are the ledger's records to be deleted; `syncs`, `checkpoints` and `commits` are what
     `--with-target` takes away.
     """
 
@@ -110,7 +110,7 @@ def read_snapshot(text: str, path: str) -> Snapshot:
     except (ValueError, RecursionError) as error:
         raise MoveRefused(f"{path} is no JSON: {error}") from error
     if not isinstance(content, dict) or content.get("kind") not in KINDS.values():
-        raise MoveRefused(f"{path} is not what `offsets export` or an undo file looks like")
+        raise MoveRefused(f"{path} is neither a file of `offsets export` nor an undo file")
     if content.get("schema") != SCHEMA:
         raise MoveRefused(f"{path}: expected schema {SCHEMA}, found {content.get('schema')}")
     try:

@@ -1,16 +1,16 @@
-"""What a reset leaves behind on the target, and taking it away (`--with-target`).
+"""What a reset leaves on the target, and deleting it (`--with-target`).
 
-Copying from the beginning once more appends everything again behind what the target holds. To begin with empty copies,
-their topics are deleted, and with them all that speaks of their offsets:
+Copying from the beginning appends everything again after what the target holds. To start with empty copies,
+their topics are deleted, with their group offsets, checkpoints and offset syncs:
 
 | what                    | one topic                                     | the whole flow                                |
 |-------------------------|-----------------------------------------------|-----------------------------------------------|
 | copies                  | deleted                                       | deleted, if the source still has their topic  |
 | groups' offsets there   | deleted: MirrorMaker 2 never lowers them       | deleted                                       |
 | checkpoints topic       | deleted: its old ones keep lower ones back    | deleted                                       |
-| offset syncs            | one that begins anew, before every record     | topic deleted                                 |
+| offset syncs            | one that restarts, before every record        | topic deleted                                 |
 
-Never a tombstone in syncs or checkpoints: MirrorMaker 2's readers stumble over a null value there. A topic is gone when no
+Never a tombstone in syncs or checkpoints: MirrorMaker 2's readers fail on a null value there. A topic is gone when no
 broker shows it any more; before that its name cannot be created again.
 """
 
@@ -52,9 +52,9 @@ class GroupCommit:
 
 @dataclass(frozen=True, slots=True)
 class TargetPlan:
-    """What is taken away. `anew` are source partitions whose syncs begin anew, `kept` copies that could not come again.
+    """What is deleted. `restarted` are source partitions whose syncs restart, `kept` copies that could not be re-created.
 
-    `namesakes` are copies that have the same name as their source topic: somebody else's records may lie there.
+    `namesakes` are copies that have the same name as their source topic: they may hold records of other producers.
     """
 
     topics: tuple[str, ...]
@@ -69,7 +69,7 @@ class TargetPlan:
 def read_commits(
     target: ClusterClient, topics: Collection[str], *, requires_all: bool
 ) -> tuple[list[GroupCommit], list[str]]:
-    """What groups committed in these topics, and notes on groups that could not be read. Holds only what it hands out.
+    """What groups committed in these topics, and notes on groups that could not be read.
 
     `requires_all`: raises MoveRefused where a group may be hidden or cannot be read, because the topics are to be deleted.
     """
@@ -101,7 +101,7 @@ def read_commits(
 def _refuse_hidden(target: ClusterClient, what: str, needs: str) -> NoReturn:
     raise MoveRefused(
         f"cluster {target.alias}: {what}: {target.who} needs {needs}, because a group may read a topic that is deleted",
-        hint="grant it, or leave --with-target away",
+        hint="grant it, or leave out --with-target",
     )
 
 
@@ -113,7 +113,7 @@ def plan_target(
     commits: Sequence[GroupCommit],
     is_whole: bool,
 ) -> TargetPlan:
-    """What would be taken away for these source topics; raises MoveRefused while a group reads one of the copies."""
+    """What would be deleted for these source topics; raises MoveRefused while a group reads one of the copies."""
     source, target = clients
     policy = policy_for(flow)
     remotes = {policy.format_remote_topic(flow.name.source, topic): topic for topic in topics}
@@ -144,7 +144,7 @@ def plan_target(
 def save_target(
     flow: FlowSettings, clients: tuple[ClusterClient, ClusterClient], plan: TargetPlan
 ) -> tuple[tuple[SavedRecord, ...], tuple[SavedRecord, ...], tuple[SavedCommit, ...]]:
-    """The newest syncs and checkpoints, and the commits, that a plan takes away."""
+    """The newest syncs and checkpoints, and the commits, that a plan deletes."""
     syncs, syncs_topic = _syncs_place(flow, clients)
     saved_syncs = _newest(syncs, syncs_topic) if plan.syncs_topic is not None or plan.restarted else ()
     saved_checkpoints = _newest(clients[1], plan.checkpoints_topic) if plan.checkpoints_topic is not None else ()
@@ -166,7 +166,7 @@ def take_away(flow: FlowSettings, clients: tuple[ClusterClient, ClusterClient], 
     if plan.syncs_topic is not None:
         delete_topics(syncs, [plan.syncs_topic])
     if plan.restarted:
-        # Before every record: readers forget older syncs when one goes back, and send every group to the copy's beginning.
+        # Before every record: readers drop older syncs when one goes back, and send every group to the copy's beginning.
         entries = [encode_offset_sync(OffsetSync(partition, -1, -1)) for partition in plan.restarted]
         append_records(syncs, TopicPartition(syncs_topic, 0), entries, int(time.time() * 1000))
 

@@ -1,11 +1,11 @@
-"""Where a reader of one cluster goes on at the other: exact, by sparkmirror's ledger or by the records themselves.
+"""Where a reader of one cluster resumes on the other: exact, by sparkmirror's ledger or by the records themselves.
 
 | the topic                        | is found on the other side                                                    |
 |----------------------------------|-------------------------------------------------------------------------------|
 | is copied by the flow from here  | under its remote name: by the ledger's map or MM2's syncs, and by its records |
 | is a copy that came from there   | under its own name: by the same map, read the other way                       |
 
-What the notes of the mirror say is a first guess, rough where only MM2's syncs are known. The records at both places then
+The mirror's offset mappings give a first guess, rough where only MM2's syncs are known. The records at both places then
 prove it or correct it. Reads only.
 """
 
@@ -27,8 +27,8 @@ from sparkmirror.state.flow_logs import FlowLogs
 from sparkmirror.state.proof_runner import run_all
 from sparkmirror.topology import topic_filter
 
-NO_NOTES = "the mirror's notes do not reach back to it"
-WORDS = {Basis.BEYOND: "not copied yet: goes on at the end of the copy", Basis.FIRST: "before the first copied record"}
+NO_NOTES = "the mirror's offset mappings do not reach back to it"
+WORDS = {Basis.BEYOND: "not copied yet: resumes at the end of the copy", Basis.FIRST: "before the first copied record"}
 TRIES_MAX = 3  # guesses that are compared with the records, each corrected by what the one before showed
 
 
@@ -66,7 +66,7 @@ class TranslatedPosition:
 
 @dataclass(frozen=True, slots=True)
 class Translations:
-    """Every position that was asked for, by group and partition, and what could not be read."""
+    """Every position that was requested, by group and partition, and what could not be read."""
 
     origin: str
     destination: str
@@ -83,7 +83,7 @@ class Translations:
 
 
 def translate_positions(settings: Settings, request: TranslateRequest) -> Translations:
-    """Reads both clusters and says where each position is on the other side. Changes nothing."""
+    """Reads both clusters and finds each position on the other side. Changes nothing."""
     routes = [
         route
         for name, is_back in (
@@ -93,7 +93,7 @@ def translate_positions(settings: Settings, request: TranslateRequest) -> Transl
         if (route := _route(settings, name, request, is_back=is_back)) is not None
     ]
     if not routes:
-        raise NoFlowEnabled(f"{settings.path}: no enabled flow joins {request.origin} and {request.destination}")
+        raise NoFlowEnabled(f"{settings.path}: no enabled flow connects {request.origin} and {request.destination}")
     notes = Notes()
     try:
         asked = list(_asked(routes[0], request))
@@ -192,7 +192,7 @@ class _Route:
             return None
         return TopicPartition(wanted, place.partition)
 
-    # --- what the mirror's notes say -----------------------------------------------------------------------------
+    # --- the offset mappings -------------------------------------------------------------------------------------
 
     def _guess(self, known: TranslatedPosition, there: PartitionEnds) -> TranslatedPosition:
         """The position by the ledger or by MM2's syncs; the start of the log if neither knows."""
@@ -212,7 +212,7 @@ class _Route:
         text = replace(known, destination_offset=max(found.downstream, there.first), missing=found.missing)
         return replace(text, sureness="ledger" if is_exact else "rough", reason=WORDS.get(found.basis, ""))
 
-    # --- what the records say --------------------------------------------------------------------------------------
+    # --- the records ----------------------------------------------------------------------------------------------
 
     def _prove(
         self, guesses: Mapping[Key, TranslatedPosition], steps: Mapping[Key, _Step], limits: WalkLimits

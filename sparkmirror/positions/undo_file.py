@@ -18,7 +18,7 @@ def now_text() -> str:
 
 
 def undo_path(flow: FlowSettings, wanted: str | None) -> str:
-    """Where the file goes unless told: beside the configuration, or here if nothing may be written there."""
+    """The default path: beside the configuration, or in the current folder if that one is not writable."""
     if wanted is not None:
         return wanted
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")

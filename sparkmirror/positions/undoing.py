@@ -31,7 +31,7 @@ class UndoRequest:
 
 @dataclass(frozen=True, slots=True)
 class WrittenBack:
-    """One saved record, and what stands in its place now."""
+    """One saved record, and what is in its place now."""
 
     record: SavedRecord
     value_now: bytes | None
@@ -54,7 +54,7 @@ class UndoVerdict:
 
 
 def undo(settings: Settings, request: UndoRequest, *, is_applied: bool) -> UndoVerdict:
-    """Shows what would be written back, or writes it; only while nobody runs the flow."""
+    """Shows what would be written back, or writes it; only while no process runs the flow."""
     snapshot = read_snapshot(read_text(request.path), request.path)
     if snapshot.kind != "undo":
         raise MoveRefused(f"{request.path} was written by `offsets export`", hint="use `sparkmirror offsets import`")
@@ -96,7 +96,7 @@ def _undo_ledger(
         opened.work.check_take_back(snapshot.ledger_keys)
         if not is_applied:
             return verdict
-        # MirrorMaker 2's position is never ahead of the ledger: that would mean that it has copied since.
+        # MirrorMaker 2's position is ahead of the ledger only if it has copied since.
         lower = [back.record for back in verdict.records if stored_offset(back.record.value) < stored_offset(back.value_now)]
         _append(target, lower)
         opened.work.take_back(snapshot.ledger_keys)
@@ -124,15 +124,15 @@ def _verdict(flow: FlowSettings, snapshot: Snapshot, stored: PositionTable, proo
 
 
 def _refuse_other_copies(target: ClusterClient, snapshot: Snapshot, request: UndoRequest) -> None:
-    """Old positions lead into copies that are gone: whatever lay before them would be missing there."""
+    """Old positions point into copies that are gone: the records before them would be missing there."""
     view = target.view(list(snapshot.topic_ids)).topics
     for name, topic_id in snapshot.topic_ids.items():
         there = view.get(name)
         if there is None or there.error or there.topic_id.hex() != topic_id:
             raise MoveRefused(
-                f"{name} on {target.alias} is not the topic that it was at {snapshot.time}: going on at the old positions "
-                "would leave it without what was copied before",
-                hint=f"what was deleted does not come back; `offsets import FILE {request.path}` sets positions alone",
+                f"{name} on {target.alias} is not the same topic as at {snapshot.time}: resuming at the old positions "
+                "would leave it without the records copied before",
+                hint=f"deleted records cannot be restored; `offsets import FILE {request.path}` sets positions alone",
             )
 
 

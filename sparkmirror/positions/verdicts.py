@@ -21,7 +21,7 @@ class MoveVerdict:
 
     `topics` are source topics with their copies' names. A flow of sparkmirror's has `moves`, one of MirrorMaker 2's has
     `changes`. `unmoved` partitions stay as they are. `commits` are groups' offsets in the copies. `proof` says why it is
-    known that nobody runs the flow.
+    known that no process runs the flow.
     """
 
     flow: str

@@ -1,4 +1,4 @@
-"""Everything that was read of one flow, as one value: checks look at this and at nothing else.
+"""Everything that was read of one flow, as one value: rules read this and nothing else.
 
 Offsets called `next_…` are the next to be read or written, those called `last_…` the last one that was. Times are wall time
 in milliseconds. What could not be read is in `missing`, by the name of the part; a check that needs it stays open.
@@ -56,7 +56,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
-    """A question that was not answered, why, and what it takes: a right, or a fact."""
+    """A check that is incomplete, why, and what it needs: a right, or a fact."""
 
     id: str
     flow: str
@@ -79,7 +79,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """One cluster of the flow. `skew_ms` is how far its clock is ahead of ours, None if it does not tell."""
+    """One cluster of the flow. `skew_ms` is how far its clock is ahead of ours, None if it is not reported."""
 
     alias: str
     bootstrap: str
@@ -153,7 +153,7 @@ class Copy:
     stored: StoredRecord | None = None
     is_unstored: bool = False  # MirrorMaker 2 never stored a position of it, nor did anybody take one back
     sync: SyncPair | None = None
-    first_sync: SyncPair | None = None  # the oldest one since either side began anew
+    first_sync: SyncPair | None = None  # the oldest one since either side restarted
     holes: tuple[tuple[SyncPair, SyncPair], ...] = ()  # neighbouring syncs between which upstream offsets are missing
     rewind: tuple[SyncPair, SyncPair] | None = None  # the last time that syncs went back upstream
     next_downstream: int | None = None  # by the ledger
@@ -175,7 +175,7 @@ class Copy:
 
     @property
     def reached(self) -> int | None:
-        """The next upstream offset that is not copied, as far as can be told.
+        """The next upstream offset that is not copied, as far as is known.
 
         MirrorMaker 2 stores positions each minute, its first one too; what lies on the target behind the newest sync was
         copied since. This holds if nothing lies there twice; else it says too much, never too little.
@@ -193,7 +193,7 @@ class Copy:
 
     @property
     def lag(self) -> int | None:
-        """Upstream offsets that are not copied, as far as can be told."""
+        """Upstream offsets that are not copied, as far as is known."""
         ends, reached = self.source_ends, self.reached
         if ends is None:
             return None
@@ -206,7 +206,7 @@ class Copy:
 class Runner:
     """Who copies the flow: "sparkmirror", "mm2" or "" and its state.
 
-    "running", "released" (ended in order), "dead" (it ended without a word), "silent" (no sign of life, but its end is not
+    "running", "released" (ended in order), "dead" (it ended uncleanly), "silent" (no heartbeat, but its end is not
     proven), "never" (nobody ever ran it), "unknown".
     """
 
@@ -218,7 +218,7 @@ class Runner:
 
     @property
     def is_running(self) -> bool:
-        """Whether it shows signs of life."""
+        """Whether it writes heartbeats."""
         return self.state == "running"
 
 
@@ -252,7 +252,7 @@ class Connector:
 
     @property
     def version(self) -> str:
-        """MirrorMaker 2's version, if its states tell."""
+        """MirrorMaker 2's version, if its status topic has it."""
         states = [*self.tasks.values(), *([self.own] if self.own is not None else [])]
         return next((state.version for state in states if state.version), "")
 
@@ -275,13 +275,13 @@ class GroupFacts:
     source: Mapping[TopicPartition, int]
     target: Mapping[TopicPartition, int]
     checkpoints: Mapping[TopicPartition, TimedCheckpoint]
-    translated: Mapping[TopicPartition, int | None]  # by source partition: where it would go on, None: nowhere
+    translated: Mapping[TopicPartition, int | None]  # by source partition: where it would resume, None: nowhere
     is_source_known: bool = True  # whether its commits could be read
     is_target_known: bool = True
 
     @property
     def is_used_on_target(self) -> bool:
-        """Whether somebody reads with it there."""
+        """Whether it has members there."""
         return self.target_state in ALIVE_STATES
 
 
@@ -317,7 +317,7 @@ class InternalTopic:
 
 @dataclass(frozen=True, slots=True)
 class OddKey:
-    """A key of an internal topic that names what is no more, or that lies where no reader of it looks."""
+    """A key of an internal topic that names what does not exist, or that is where no reader reads it."""
 
     kind: str  # "orphan position", "orphan sync", "orphan checkpoint", "misplaced", "doubled"
     where: TopicPartition
@@ -421,7 +421,7 @@ class Facts:
     malformed: tuple[Malformed, ...] = ()
     heartbeats: HeartbeatTimes | None = None
     reads: Reads = Reads()
-    past: tuple[Sample, ...] = ()  # earlier looks, oldest first
+    past: tuple[Sample, ...] = ()  # earlier samples, oldest first
     redelivery_max: int = 10_000
 
     @property
@@ -442,12 +442,12 @@ class Facts:
 
     @property
     def refresh_topics_s(self) -> int:
-        """How often new topics are looked for; where nobody wrote it, the two programs differ."""
+        """How often topics are refreshed; the defaults of the two programs differ."""
         return self._refresh_s("refresh.topics.interval.seconds", self.flow.refresh_topics_interval_seconds)
 
     @property
     def refresh_groups_s(self) -> int:
-        """How often new groups are looked for."""
+        """How often groups are refreshed."""
         return self._refresh_s("refresh.groups.interval.seconds", self.flow.refresh_groups_interval_seconds)
 
     def _refresh_s(self, key: str, ours: int) -> int:
@@ -468,7 +468,7 @@ class Facts:
         return max(self.now_ms - time_ms, 0) / 1000
 
     def past_before(self, seconds: float) -> Sample | None:
-        """The newest earlier look that is at least so old."""
+        """The newest earlier sample that is at least so old."""
         return next((s for s in reversed(self.past) if self.age_s(s.time_ms) >= seconds), None)
 
 

@@ -19,7 +19,7 @@ POLL_MS = 250
 class OwnerStatus:
     """Who owned the flow last.
 
-    "nobody", "released", "alive", "dead", "silent" (no heartbeat seen while we looked), "unknown" (the ledger was not read).
+    "nobody", "released", "alive", "dead", "silent" (no heartbeat seen while we waited), "unknown" (the ledger was not read).
     """
 
     state: str
@@ -27,7 +27,7 @@ class OwnerStatus:
 
 
 def owner_status(client: ClusterClient, topic: str, ledger: LedgerTable) -> OwnerStatus:
-    """Looks for a sign of life: a released or provably dead owner needs no waiting, another one must write a heartbeat.
+    """Waits for a heartbeat: a released or provably dead owner needs no waiting, another one must write a heartbeat.
 
     Reads the ledger on from where `ledger` ended, and folds what it sees into it.
     """

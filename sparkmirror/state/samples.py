@@ -1,4 +1,4 @@
-"""An earlier look at a flow, small enough to be kept in a file: what moved since, and what did not."""
+"""An earlier sample of a flow, small enough for a file: shows what moved since then."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GroupOffsets = Mapping[tuple[str, TopicPartition], int]
 
 
 class BaselineUnreadable(ConfigError):
-    """The file of earlier looks cannot be used."""
+    """The file of earlier samples cannot be used."""
 
     code, exit_status = "BASELINE_UNREADABLE", 1
 
@@ -47,7 +47,7 @@ _GROUPS = ("commits", "target_commits", "checkpoints")
 
 
 def load_samples(path: str) -> dict[str, tuple[Sample, ...]]:
-    """Earlier looks by flow; nothing if there is no such file yet. Raises `BaselineUnreadable`."""
+    """Earlier samples by flow; nothing if there is no such file yet. Raises `BaselineUnreadable`."""
     try:
         with open(path, "rb") as file:
             content = file.read(FILE_BYTES_MAX + 1)
@@ -59,7 +59,7 @@ def load_samples(path: str) -> dict[str, tuple[Sample, ...]]:
         found = json.loads(content)
         if found["schema"] != SAMPLES_SCHEMA:
             raise ValueError(f"schema {found['schema']}, expected {SAMPLES_SCHEMA}")
-        return {flow: tuple(_sample(one) for one in looks) for flow, looks in found["flows"].items()}
+        return {flow: tuple(_sample(one) for one in earlier) for flow, earlier in found["flows"].items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BaselineUnreadable(
             f"baseline {path} is none of ours: {type(error).__name__}: {error}", hint="give another file, or remove it"
@@ -67,8 +67,8 @@ def load_samples(path: str) -> dict[str, tuple[Sample, ...]]:
 
 
 def save_samples(path: str, samples: Mapping[str, tuple[Sample, ...]]) -> None:
-    """Writes the looks, the first and the newest few of each flow; the file is replaced as a whole."""
-    flows = {flow: [_entry(one) for one in _thinned(looks)] for flow, looks in samples.items()}
+    """Writes the samples, the first and the newest few of each flow; the file is replaced as a whole."""
+    flows = {flow: [_entry(one) for one in _thinned(taken)] for flow, taken in samples.items()}
     text = json.dumps({"schema": SAMPLES_SCHEMA, "flows": flows}, separators=(",", ":"))
     folder = os.path.dirname(os.path.abspath(path))
     try:
@@ -79,8 +79,8 @@ def save_samples(path: str, samples: Mapping[str, tuple[Sample, ...]]) -> None:
         raise BaselineUnreadable(f"baseline {path} cannot be written: {error}") from error
 
 
-def _thinned(looks: tuple[Sample, ...]) -> tuple[Sample, ...]:
-    return looks if len(looks) <= SAMPLES_KEPT_MAX else looks[-SAMPLES_KEPT_MAX:]
+def _thinned(taken: tuple[Sample, ...]) -> tuple[Sample, ...]:
+    return taken if len(taken) <= SAMPLES_KEPT_MAX else taken[-SAMPLES_KEPT_MAX:]
 
 
 def _entry(sample: Sample) -> dict[str, Any]:

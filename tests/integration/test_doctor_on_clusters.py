@@ -235,7 +235,7 @@ def test_the_command_why_answers_in_steps_and_with_the_status_of_the_cause(story
 
 def test_a_mirror_that_was_killed_is_told_dead(story: Story) -> None:
     assert story.dead is not None and story.dead.status == 4
-    found = [f for f in story.dead.findings if "ended without a word" in f["message"]]
+    found = [f for f in story.dead.findings if " died" in f["message"]]
     assert found and found[0]["certainty"] == "proven"
 
 

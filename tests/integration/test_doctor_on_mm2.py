@@ -350,7 +350,7 @@ def test_why_of_a_topic_that_is_not_selected_ends_at_the_first_question(story: S
 
 def test_a_killed_mm2_is_told(story: Story) -> None:
     assert story.dead is not None
-    assert any("MirrorMaker 2 ended without a word" in found["message"] for found in story.dead.findings)
+    assert any("MirrorMaker 2 died" in found["message"] for found in story.dead.findings)
     assert cause_of(story.reason_of_dead) == "D11"
 
 

@@ -392,7 +392,7 @@ def test_keys_in_wrong_and_several_partitions(source_cluster, target_cluster, tm
         staged.write(0, stray, b'{"offset":1}')
         listed = done("list", staged.file)
         places = "mm2-offsets.omk.internal-3, mm2-offsets.omk.internal-24"
-        assert f"the key lies in {places}: which one counts is chance" in listed
+        assert f"the key is in {places}: it is undefined which one MirrorMaker 2 uses" in listed
         assert f"no task reads the key {stray.decode()}" in listed
         refused = offsets("set", staged.file, "--topic", staged.topic, "--to", "10", "--partition", "1", "--yes")
         assert (refused.status, "holds no position of partition 1" in refused.output) == (2, True), refused.output

@@ -53,7 +53,7 @@ def scram_exchange(mechanism: str, username: str, password: str, nonce: str | No
         raise LoginFailed(f"the broker's first {mechanism} message is malformed")
     both, iterations = match[1], int(match[3])
     if not both.startswith(own) or both == own:
-        raise LoginFailed("the broker's nonce does not go on from ours")
+        raise LoginFailed("the broker's nonce does not continue ours")
     if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
         raise LoginFailed(
             f"the broker keeps the password with {iterations} iterations, expected {ITERATIONS_MIN} to {ITERATIONS_MAX}"

@@ -109,7 +109,7 @@ def _who(mechanism: str, security: Security, options: Mapping[str, str]) -> str:
 
 
 def tls_context(security: Security) -> SSLContext | None:
-    """A verifying TLS context, or None for an unencrypted protocol. Made anew only when a setting or a file changed."""
+    """A verifying TLS context, or None for an unencrypted protocol. Re-created only when a setting or a file changed."""
     settings = tls_settings(security)
     return None if settings is None else _context(settings, settings.stamps())
 

@@ -27,7 +27,7 @@ REASON_CHARACTERS_MAX = 100
 SOURCES_MAX = 64  # clusters of one process that need tokens
 RENEWAL_PAUSE_S = 5.0  # between two tries to renew a token that is still good
 TRUST = "the ssl.truststore options inside sasl.jaas.config; without them the system's authorities are trusted"
-LIFE_S_MAX = 10 * 365 * 86_400.0  # a longer life is a mistake of the server
+LIFE_S_MAX = 10 * 365 * 86_400.0  # a longer lifetime is a mistake of the server
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 _REASON = re.compile(r"[A-Za-z0-9_.\- ]+")
 
@@ -152,7 +152,7 @@ def _ask(request: TokenRequest) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _no_longer_than(seconds: float, sock: socket.socket) -> Iterator[None]:
-    """Ends the talk after so long: a socket's own timeout begins anew with every byte of an answer that trickles in."""
+    """Ends the talk after so long: a socket's own timeout restarts with every byte of an answer that trickles in."""
     is_over = threading.Event()
 
     def end() -> None:

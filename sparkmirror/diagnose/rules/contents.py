@@ -1,4 +1,4 @@
-"""Records on the target that should not be there: twice (C22), or by somebody else (C24)."""
+"""Records on the target that should not be there: duplicates (C22) and records of other producers (C24)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def _twice(facts: Facts) -> Verdicts:
         if tail is not None and tail.repeated:
             yield finding(
                 facts, "C22", WARNING, PROVEN, subject_of(copy),
-                cause="records that lie twice on the target",
-                message=f"{copy.remote}: {counted(tail.repeated, 'record')} from offset {tail.first} on lie there twice, as "
+                cause="records that are on the target twice",
+                message=f"{copy.remote}: {counted(tail.repeated, 'record')} from offset {tail.first} on are there twice, as "
                         "after a mirror was killed or a position was reset",
                 evidence=copy_facts(copy, Fact("records read", f"{tail.repeated} that the source holds once")),
-                mend="nothing to mend on the target; sparkmirror and MirrorMaker 2 with exactly-once support do not double",
+                mend="none on the target; sparkmirror and MirrorMaker 2 with exactly-once support write no duplicates",
             )  # fmt: skip
         elif copy.rewind is not None and not facts.is_ours:
             before, after = copy.rewind
@@ -31,9 +31,9 @@ def _twice(facts: Facts) -> Verdicts:
                 cause="the copy went back",
                 message=f"{copy.remote}: the copy went back from upstream offset {before.upstream} to {after.upstream}: "
                         f"about {counted(before.upstream - after.upstream + 1, 'record')} from downstream offset "
-                        f"{after.downstream} on lie there twice",
+                        f"{after.downstream} on are there twice",
                 evidence=copy_facts(copy, Fact("offset syncs", f"{before.upstream}, then {after.upstream}", after.time_ms)),
-                mend="nothing to mend on the target; stop MirrorMaker 2 in order instead of killing it",
+                mend="none on the target; shut MirrorMaker 2 down instead of killing it",
             )  # fmt: skip
 
 
@@ -49,11 +49,11 @@ def _foreign(facts: Facts) -> Verdicts:
         )  # fmt: skip
         yield finding(
             facts, "C24", WARNING, PROVEN, subject_of(copy),
-            cause="somebody else writes to the mirrored topic",
+            cause="another producer writes to the mirrored topic",
             message=f"{copy.remote}: {what}",
             evidence=copy_facts(copy),
-            mend="find and stop the other writer (take its WRITE right away)"
-                 + (", then go on behind what it wrote" if facts.is_ours else ""),
+            mend="find and stop the other producer (revoke its WRITE right)"
+                 + (", then resume after its records" if facts.is_ours else ""),
             command=command_for(facts, "offsets skip", subject_of(copy)) if facts.is_ours else "",
         )  # fmt: skip
 
@@ -61,21 +61,21 @@ def _foreign(facts: Facts) -> Verdicts:
 RULES = (
     Rule(
         "C22", "duplicates on the target", "W",
-        means="Records lie twice on the target: MirrorMaker 2 was killed and went on from an older position, or a position "
+        means="Records are on the target twice: MirrorMaker 2 was killed and resumed at an older position, or a position "
               "was reset.",
-        decides="Offset syncs that went back (likely); or, while the flow rests, more records behind the newest sync than "
+        decides="Offset syncs that went back (likely); or, while the flow is idle, more records behind the newest sync than "
                 "the source has, which are read and found on the source (proven).",
         needs="Read on offset syncs; Read on both topics",
-        mend="Nothing on the target. Stop in order, or use exactly-once support.",
+        mend="Nothing on the target. Shut down cleanly, or use exactly-once support.",
         check=_twice, parts=(Part.SYNCS, Part.SOURCE_ENDS, Part.TARGET_ENDS),
     ),
     Rule(
         "C24", "foreign writes on the target", "W",
-        means="Somebody else produces to the mirrored topic: offsets shift, and translated positions become wrong.",
-        decides="sparkmirror sees it in the target's log and stops the partition. For MirrorMaker 2: while the flow rests, "
+        means="Another producer writes to the mirrored topic: offsets shift, and translated positions become wrong.",
+        decides="sparkmirror sees it in the target's log and stops the partition. For MirrorMaker 2: while it is idle, "
                 "records at the target's end are read that the source does not hold.",
         needs="Read on both topics, or on the ledger",
-        mend="Stop the other writer; `offsets skip` goes on behind what it wrote (sparkmirror).",
+        mend="Stop the other producer; `offsets skip` resumes after its records (sparkmirror).",
         check=_foreign, parts=(Part.SOURCE_ENDS, Part.TARGET_ENDS),
     ),
 )  # fmt: skip

@@ -25,13 +25,13 @@ def _settings(facts: Facts) -> Verdicts:
             if found == (wanted if wanted is not None else ours[name].value):
                 continue  # the same value, but written in another place
             should = f"the source has its default, {ours[name].value}" if wanted is None else f"the source has {wanted}"
-            why = f"set within {lasting(interval)} if that works" if is_synced else "sync.topic.configs.enabled is false"
+            why = f"due within {lasting(interval)}" if is_synced else "sync.topic.configs.enabled is false"
             yield finding(
                 facts, "C16", WARNING, LIKELY if is_synced else PROVEN, Subject(decision.topic),
                 cause=f"{name} differs" + ("" if is_synced else ", and settings are not synced"),
                 message=f"{decision.remote}: {name} is {found}, {should} ({why})",
                 evidence=(Fact(f"{name} on both sides", f"{ours[name].value} and {found}", facts.target.read_ms),),
-                mend="look at the mirror's rights (AlterConfigs on the topic)" if is_synced else "set it by hand, or sync "
+                mend="check the mirror's rights (AlterConfigs on the topic)" if is_synced else "set it by hand, or sync "
                                                                                                  "settings",
                 command=alter_topic(facts.target, decision.remote, name if wanted is None else f"{name}={wanted}"),
             )  # fmt: skip
@@ -58,13 +58,13 @@ def _rights(facts: Facts) -> Verdicts:
             yield finding(
                 facts, "C17", INFO, PROVEN if acl.permission == "DENY" else POSSIBLE, Subject(remotes[acl.topic]),
                 cause="a right that the source does not have",
-                message=f"only on the target: {acl} (a mirror never takes rights away)",
+                message=f"only on the target: {acl} (a mirror never revokes rights)",
                 evidence=(Fact("rights of the source", "none like it", facts.source.read_ms),),
             )  # fmt: skip
 
 
 def _expected(facts: Facts) -> Iterator[Acl]:
-    """MirrorMaker 2 copies rights on single names alone; sparkmirror spreads patterns over the topics they cover."""
+    """MirrorMaker 2 copies only rights on literal names; sparkmirror expands patterns to the topics they cover."""
     topics = [decision.topic for decision in facts.decisions]
     acls = [acl for acl in facts.source.acls or () if facts.is_ours or (acl.pattern == "LITERAL" and acl.topic != "*")]
     yield from acls_for_target(facts.flow, facts.policy, acls, topics)
@@ -85,7 +85,7 @@ RULES = (
         means="A right of the source is not on the target (readers will be refused after a failover), or the target has "
               "one more.",
         decides="Rights on topics of the source, renamed, without WRITE, ALL reduced to READ. Rights that only the target "
-                "has are information: a mirror never takes any away.",
+                "has are information: a mirror never revokes any.",
         needs="Describe on both clusters",
         mend="Grant Alter on the target cluster to the mirror's user.",
         check=_rights, parts=(Part.SOURCE_ACLS, Part.TARGET_ACLS),

@@ -1,4 +1,4 @@
-"""The surroundings: versions (V2), rights (V3), clocks (V4), certificates (V5)."""
+"""The clusters: versions (V2), rights (V3), clocks (V4), certificates (V5)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _versions(facts: Facts) -> Verdicts:
                 cause="a broker is too old",
                 message=f"broker {node} of {cluster.alias}: {lacks}; sparkmirror needs Kafka 3.0 or newer",
                 evidence=(Fact(f"broker {node}", cluster.versions.get(node, "unknown"), cluster.read_ms),),
-                mend="update the broker",
+                mend="upgrade the broker",
             )  # fmt: skip
         found = sorted(set(cluster.versions.values()))
         if len(found) > 1:
@@ -32,7 +32,7 @@ def _versions(facts: Facts) -> Verdicts:
                 cause="brokers of different releases",
                 message=f"the brokers of {cluster.alias} are of different releases: {', '.join(found)}",
                 evidence=tuple(Fact(f"broker {n}", v, cluster.read_ms) for n, v in sorted(cluster.versions.items())),
-                mend="finish the update; until then the older ones decide what can be asked",
+                mend="finish the upgrade; until then the oldest broker limits the protocol versions",
             )  # fmt: skip
 
 
@@ -105,9 +105,9 @@ def _clocks(facts: Facts) -> Verdicts:
                 facts, "V4", WARNING, PROVEN, Subject(cluster=cluster.alias),
                 cause="clocks differ",
                 message=f"the clock of {cluster.alias} is {lasting(abs(cluster.skew_ms) / 1000)} {side} ours: ages of "
-                        "heartbeats and limits of timestamps are judged wrongly",
+                        "heartbeats and timestamp limits are wrong",
                 evidence=(Fact("difference of clocks", f"{cluster.skew_ms / 1000:.1f} s", cluster.read_ms),),
-                mend="let both machines keep time by NTP",
+                mend="synchronize the clocks of both machines with NTP",
             )  # fmt: skip
 
 
@@ -132,8 +132,8 @@ def _certificates(facts: Facts) -> Verdicts:
 RULES = (
     Rule(
         "V1", "cluster does not answer", "",
-        means="A question could not be asked. What is known is printed, and the status is 2.",
-        decides="Every request that fails is reported with the checks that stay open because of it.",
+        means="A request failed. What is known is printed, and the status is 2.",
+        decides="Every failed request is reported with the checks that are incomplete because of it.",
         needs="a broker that answers", mend="Check bootstrap.servers, the network and the login.",
     ),
     Rule(
@@ -146,21 +146,21 @@ RULES = (
         "V3", "rights", "E W",
         means="The user of the file lacks a right that the mirror needs, by the table of docs/security.md.",
         decides="The brokers' own answer about what this user may do on each topic and on the cluster. Rights on groups "
-                "and on the transactional id are not asked for: Kafka does not tell them without using them.",
+                "and on the transactional id are not checked: Kafka shows them only by use.",
         needs="Describe on the topics",
         mend="Grant what is named.", check=_rights, parts=(Part.SOURCE_RIGHTS, Part.TARGET_RIGHTS),
     ),
     Rule(
         "V4", "clocks", "W",
         means="The controller's clock and ours differ by more than 30 s.",
-        decides="The time that the leader of the controllers gives for itself (KRaft), against ours, within the time that "
-                "the question took. Brokers with ZooKeeper do not tell.",
+        decides="The time that the active controller reports (KRaft), compared with ours, within the time that "
+                "the request took. Brokers with ZooKeeper do not report it.",
         needs="Describe on the cluster", mend="NTP.", check=_clocks, parts=(Part.SOURCE_CLOCK, Part.TARGET_CLOCK),
     ),
     Rule(
         "V5", "certificates", "E W",
-        means="A certificate that a connection rests on has expired or does so within 30 days: each broker's, ours, and "
-              "those of the authorities that we trust.",
+        means="A certificate that a connection uses has expired or expires within 30 days: each broker's, ours, and "
+              "those of the trusted authorities.",
         decides="The dates in the certificates.",
         needs="nothing", mend="Replace it.", check=_certificates, parts=(Part.SOURCE, Part.TARGET),
     ),

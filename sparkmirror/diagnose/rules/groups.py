@@ -1,4 +1,4 @@
-"""Groups on both sides: C01 to C10, C13, C25, C26. Every finding about a position is made of its one cause."""
+"""Groups on both sides: C01 to C10, C13, C25, C26. Every finding about a position comes from its one cause."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _at(
     facts: Facts, position: JudgedPosition, cause: str, message: str, *evidence: Fact, mend: str = "", command: str = "",
     judged: PositionFinding | None = None,
 ) -> Finding:  # fmt: skip
-    """A finding about one position: id, severity and certainty are what was judged of it."""
+    """A finding about one position, with the id, severity and certainty of its cause."""
     found, place, name = judged or position.finding, position.copy.partition, position.group.name
     return finding(
         facts, found.cause.check, found.severity, found.certainty, Subject(place.topic, place.partition, name),
@@ -40,7 +40,7 @@ def _at(
 
 
 def _about(facts: Facts, positions: Positions, cause: str, message: str, evidence: Fact, mend: str = "") -> Finding:
-    """A finding about all these positions of one group, as bad as the worst of them."""
+    """A finding about all these positions of one group, with the worst severity among them."""
     first = max(positions, key=lambda p: p.finding.severity)
     return finding(
         facts, first.finding.cause.check, first.finding.severity, first.finding.certainty, Subject(group=first.group.name),
@@ -68,7 +68,7 @@ def _same_record(facts: Facts, positions: Positions) -> Verdicts:
         yield _at(
             facts, position, "a failover would skip records",
             f"a failover now would skip {lost}: {_proof_words(proof)}", evidence,
-            mend="set the group back on the target to the position that translate gives",
+            mend="reset the group on the target to the position that translate prints",
             command=_translate(facts, position.group.name),
         )  # fmt: skip
 
@@ -100,7 +100,7 @@ def _redelivery(facts: Facts, positions: Positions) -> Verdicts:
             message=f"failover now re-reads {'' if is_proven else 'about '}{counted(total, 'record')} in group {name}, most "
                     f"in {worst.copy.partition} ({most:,})",
             evidence=(Fact("by", "reading records" if is_proven else "offsets alone"),),
-            mend="finer offset syncs (D3), or sparkmirror, which translates exactly",
+            mend="more frequent offset syncs (D3), or sparkmirror, which translates exactly",
         )  # fmt: skip
 
 
@@ -112,7 +112,7 @@ def _in_use(facts: Facts, positions: Positions) -> Verdicts:
         state = found[0].group.target_state
         yield _about(
             facts, found, "in use on the target",
-            f"is {state} on the target: it is not synced while somebody reads with it there",
+            f"is {state} on the target: it is not synced while it has members there",
             Fact("state on the target", state, facts.target.read_ms),
         )  # fmt: skip
 
@@ -150,13 +150,13 @@ def _untranslatable(facts: Facts, positions: Positions) -> Verdicts:
         yield _at(
             facts, position, "a position that cannot be translated yet",
             f"offset {offset} cannot be translated: {why}; {until}", *_evidence(position),
-            mend="let it read on on the source, or translate it by the records themselves",
+            mend="let it read further on the source, or translate it by the records themselves",
             command=_translate(facts, position.group.name),
         )  # fmt: skip
 
 
 def _not_brought_forward(facts: Facts, positions: Positions) -> Verdicts:
-    mend = "look at the checkpoint task (D11) and at rights on the group (V3)"
+    mend = "check the checkpoint task (D11) and the rights on the group (V3)"
     for position in _of(positions, "C06"):
         point, row = position.group.checkpoints.get(position.copy.remote), position.facts
         if point is None:
@@ -193,8 +193,9 @@ def _past_end(facts: Facts, positions: Positions) -> Verdicts:
         assert row.target_ends is not None
         yield _at(
             facts, position, "a position past the end of the target",
-            f"it stands at {row.target_offset} of {row.target}, which ends at {row.target_ends.end}: its lag is negative, "
-            "and a consumer there will be reset by its own policy", *_evidence(position),
+            f"its position is {row.target_offset} in {row.target}, which ends at {row.target_ends.end}: its "
+            "lag is negative, "
+            "and auto.offset.reset decides where a consumer there starts", *_evidence(position),
             mend="delete or reset the group's offsets on the target; C08 and D6 say where they came from",
             command=f"kafka-consumer-groups.sh --bootstrap-server {facts.target.bootstrap} --delete-offsets --group "
                     f"{shlex.quote(name)} --topic {shlex.quote(row.target.topic)}",
@@ -202,7 +203,7 @@ def _past_end(facts: Facts, positions: Positions) -> Verdicts:
 
 
 def _stale_checkpoint(facts: Facts, positions: Positions) -> Verdicts:
-    """Of checkpoints alone: a sync that lies past the end is reported once for its partition."""
+    """Checkpoints only: a sync past the end is reported once for its partition."""
     for position in positions:
         judged = next((one for one in (position.finding, *position.finding.also) if one.cause.check == "C08"), None)
         row, ends = position.facts, position.facts.target_ends
@@ -227,7 +228,7 @@ def _rewound(facts: Facts, positions: Positions) -> Verdicts:
         if is_ahead:
             skipped = (row.target_offset or 0) - point.downstream_offset
         where = (
-            f"it stands at {row.target_offset} on the target, its checkpoint says {point.downstream_offset}" if is_ahead
+            f"its position on the target is {row.target_offset}, its checkpoint says {point.downstream_offset}" if is_ahead
             else f"it was set back on the source to {row.source_offset}, its checkpoint is of {point.upstream_offset}"
         )  # fmt: skip
         yield _at(
@@ -235,7 +236,7 @@ def _rewound(facts: Facts, positions: Positions) -> Verdicts:
             f"{where}: " + ("it is set back at the next round" if moves_back else
                             f"a target offset is never moved back, and a failover would skip {counted(skipped, 'record')}"),
             *_evidence(position),
-            mend="set the group back on the target by hand, or with sparkmirror: sync.group.offsets.rewind = true",
+            mend="reset the group on the target by hand, or with sparkmirror: sync.group.offsets.rewind = true",
             command=_translate(facts, position.group.name),
         )  # fmt: skip
 
@@ -247,7 +248,7 @@ def _past_source_end(facts: Facts, positions: Positions) -> Verdicts:
         yield _at(
             facts, position, "a group's position lies past the end of the source",
             f"it has committed {row.source_offset}, and the topic ends at {row.source_ends.end}: the topic was created "
-            "again or cut, and the group will be reset by its own policy", *_evidence(position),
+            "again or truncated, and auto.offset.reset decides where the group resumes", *_evidence(position),
             mend="reset the group on the source; see what D6 says of the partition itself",
         )  # fmt: skip
 
@@ -271,10 +272,10 @@ def _without_checkpoints(facts: Facts, positions: Positions) -> Verdicts:
         is_overdue = found[0].finding.severity >= WARNING
         yield _about(
             facts, found, "a group without checkpoints" if is_overdue else "a group without checkpoints yet",
-            f"is selected and has committed in {counted(len(found), 'copied partition')}, but has no checkpoint; new groups "
-            f"are looked for every {lasting(facts.refresh_groups_s)}",
+            f"is selected and has committed in {counted(len(found), 'copied partition')}, but has no checkpoint; groups "
+            f"are refreshed every {lasting(facts.refresh_groups_s)}",
             Fact("checkpoints", "none"),
-            mend="look at the checkpoint task (D11)" if is_overdue else "look again later, with --baseline FILE",
+            mend="check the checkpoint task (D11)" if is_overdue else "check again later, with --baseline FILE",
         )  # fmt: skip
 
 
@@ -330,7 +331,7 @@ RULES = (
         decides="The record proof reads the records at both positions and compares key, value, headers and timestamp. Where "
                 "no record was read, an estimate from offsets: *ahead* is then a likely warning.",
         needs="Read on the topics of both clusters, Describe on the groups",
-        mend="Set the group back on the target (`sparkmirror translate`).",
+        mend="Reset the group on the target (`sparkmirror translate`).",
         report=_same_record, parts=_SIDES,
     ),
     Rule(
@@ -339,13 +340,13 @@ RULES = (
         decides="Sum of what C01 proves; where no record was read, an estimate from offsets. Warning from 10,000 records "
                 "on.",
         needs="as C01",
-        mend="Finer offset syncs, or sparkmirror.",
+        mend="More frequent offset syncs, or sparkmirror.",
         report=_redelivery, parts=_SIDES,
     ),
     Rule(
         "C03", "group in use on the target", "I",
-        means="Somebody reads with this group on the target, so that its offsets are not synced. Its positions there are "
-              "its own and are not judged.",
+        means="The group has members on the target, so its offsets are not synced. Its positions there are "
+              "its own and are not checked.",
         decides="The state of the group on the target is neither Empty nor Dead.",
         needs=_NEEDS, mend="Nothing.", report=_in_use, parts=_SIDES,
     ),
@@ -356,12 +357,12 @@ RULES = (
     ),
     Rule(
         "C05", "position not translatable yet", "W",
-        means="The group stands before the first mapping that is known, and the target has no position of it. It is not "
+        means="The group's position is before the first known mapping, and the target has no position of it. It is not "
               "synced until it passes that mapping.",
         decides="MirrorMaker 2's own rule over its offset syncs (sparkmirror: the ledger) gives no answer, the partition "
                 "has records, and neither a commit on the target nor a checkpoint covers the position.",
         needs="Read on offset syncs, checkpoints and the ledger; Describe on the groups",
-        mend="Let the group read on, or `sparkmirror translate`.",
+        mend="Let the group read further, or `sparkmirror translate`.",
         report=_untranslatable, parts=(Part.SYNCS, *_SIDES),
     ),
     Rule(
@@ -369,14 +370,14 @@ RULES = (
         means="The group's position on the target is older than its checkpoint, or the target has none at all though the "
               "position can be translated (error).",
         decides="A checkpoint older than two intervals (at least 10 s) is not committed on the target although the group is "
-                "not in use there; the group has checkpoints, but none for a partition; or an earlier look (`--baseline`) "
+                "not in use there; the group has checkpoints, but none for a partition; or an earlier run (`--baseline`) "
                 "saw a commit on the source that has no newer checkpoint after two intervals.",
-        needs=_NEEDS, mend="Look at the checkpoint task and at rights on the group.",
+        needs=_NEEDS, mend="Check the checkpoint task and the rights on the group.",
         report=_not_brought_forward, parts=(Part.CHECKPOINTS, *_SIDES),
     ),
     Rule(
         "C07", "target offset past the end", "E",
-        means="A consumer on the target finds its position out of range and is reset by its own policy: everything again, "
+        means="A consumer's position on the target is out of range, and its auto.offset.reset applies: everything again, "
               "or everything skipped.",
         decides="The commit on the target, read before the ends, is larger than the target's end.",
         needs=_NEEDS + "; Describe on the target topics",
@@ -394,18 +395,18 @@ RULES = (
     ),
     Rule(
         "C09", "source was set back, target was not", "E W",
-        means="The group reads again on the source from an earlier record. The target never moves back, so that a failover "
+        means="The group was reset to an earlier record on the source. The target never moves back, so a failover "
               "would skip what it has not read again.",
         decides="The commit on the source is before the checkpoint's, or the commit on the target is behind the checkpoint "
-                "although nobody reads there. Error where the records themselves prove that some would be skipped, nothing "
+                "although the group has no members there. Error where the records prove that some would be skipped, nothing "
                 "where they prove that none would.",
-        needs=_NEEDS, mend="Set the group back on the target by hand (`sparkmirror translate` says where to).",
+        needs=_NEEDS, mend="Reset the group on the target by hand (`sparkmirror translate` says where to).",
         report=_rewound, parts=(Part.CHECKPOINTS, *_SIDES),
     ),
     Rule(
         "C10", "position past the end of the source", "E",
-        means="The group has committed an offset that the source topic does not have: the topic was created again or cut, "
-              "and the group will be reset by its own policy.",
+        means="The group has committed an offset that the source topic does not have: it was re-created or truncated, "
+              "and auto.offset.reset decides where the group resumes.",
         decides="The commit on the source, read before the ends, is larger than the source's end. Likely, since clients can "
                 "commit anything; D6 says what is known of the topic itself.",
         needs="Describe on the groups and topics of the source", mend="Reset the group on the source; see D6.",
@@ -415,7 +416,7 @@ RULES = (
         "C13", "no such partition on the target", "E W",
         means="A group has committed in a topic or partition that the target does not have.",
         decides="Partitions of the target topics; D9 and D12 say why one is not there. Warning, not error, where nothing "
-                "says that it was ever copied: the mirror may not have looked for new topics yet.",
+                "says that it was ever copied: the mirror may not have refreshed its topics yet.",
         needs="Describe on the topics of both clusters and on the groups", mend="As D9 and D12 say.",
         report=_no_target, parts=_SIDES, same_as="D9, D12",
     ),
@@ -423,14 +424,14 @@ RULES = (
         "C25", "group on one side only", "W I",
         means="A selected group has neither a checkpoint nor a position on the target, or a group has mirrored offsets on "
               "the target and is not on the source.",
-        decides="Lists of groups and checkpoints. Warning only if an earlier look (`--baseline`) saw the group longer ago "
+        decides="Lists of groups and checkpoints. Warning only if an earlier run (`--baseline`) saw the group longer ago "
                 "than `refresh.groups.interval.seconds` and two checkpoint intervals.",
-        needs=_NEEDS, mend="Look at the checkpoint task.",
+        needs=_NEEDS, mend="Check the checkpoint task.",
         check=_on_target_alone, report=_without_checkpoints, parts=(Part.CHECKPOINTS, *_SIDES),
     ),
     Rule(
         "C26", "commits expire if the flow stops", "I",
-        means="Brokers forget offsets of groups without members after `offsets.retention.minutes`. A running mirror renews "
+        means="Brokers delete offsets of groups without members after `offsets.retention.minutes`. A running mirror renews "
               "them.",
         decides="Groups that are Empty on the target, and that broker setting.",
         needs="DescribeConfigs on the target cluster", mend="Nothing while the flow runs.",

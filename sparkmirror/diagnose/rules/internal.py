@@ -1,4 +1,4 @@
-"""The mirror's own topics: their form (C18), what should not be in them (C23, V6)."""
+"""The mirror's internal topics: their settings (C18), what should not be in them (C23, V6)."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def _wrong(topic: InternalTopic) -> Iterator[tuple[Severity, str, str, str, str]
     if topic.partitions is not None and topic.found_partitions not in (None, topic.partitions):
         yield (
             ERROR, f"has {topic.found_partitions} partitions, expected {topic.partitions}",
-            "readers look at the first one only", "stop the flow, delete the topic, and let the mirror create it again", "",
+            "readers read only the first one", "stop the flow, delete the topic, and let the mirror create it again", "",
         )  # fmt: skip
     if topic.found_replicas is not None and 0 < topic.found_replicas < topic.replication_factor:
         yield (
             ERROR, f"has {topic.found_replicas} replicas, expected {topic.replication_factor}",
-            "a lost broker would take it along", "raise its replication factor (kafka-reassign-partitions.sh)", "",
+            "it would be lost with one broker", "raise its replication factor (kafka-reassign-partitions.sh)", "",
         )  # fmt: skip
     reachable = topic.in_sync_replicas if topic.in_sync_replicas is not None else topic.found_replicas
     if topic.min_in_sync is not None and reachable is not None and reachable < topic.min_in_sync:
@@ -65,17 +65,17 @@ def _odd_keys(facts: Facts) -> Verdicts:
 
 
 _CAUSES = {
-    "orphan position": "a position of a topic that is no more",
-    "orphan sync": "offset syncs of topics that are no more",
-    "orphan checkpoint": "checkpoints of groups or topics that are no more",
+    "orphan position": "a position of a topic that does not exist",
+    "orphan sync": "offset syncs of topics that do not exist",
+    "orphan checkpoint": "checkpoints of groups or topics that do not exist",
     "misplaced": "a key in a partition where no writer puts it",
-    "doubled": "a key that lives in two partitions",
+    "doubled": "a key that is in two partitions",
 }
 _MENDS = {
-    "orphan position": "take it back before the topic is created again: the copy would begin there and skip what is before",
+    "orphan position": "delete it before the topic is re-created: the copy would start there and skip the records before it",
     "orphan sync": "", "orphan checkpoint": "",
-    "misplaced": "a reset must be written to that very partition; `sparkmirror offsets` does so",
-    "doubled": "take it back in every partition that holds it; `sparkmirror offsets` does so",
+    "misplaced": "a reset must be written to the same partition; `sparkmirror offsets` does so",
+    "doubled": "delete it in every partition that holds it; `sparkmirror offsets` does so",
 }  # fmt: skip
 
 
@@ -84,18 +84,18 @@ def _malformed(facts: Facts) -> Verdicts:
         is_tombstone = "tombstone" in bad.words
         yield finding(
             facts, "V6", WARNING, PROVEN, Subject(cluster=bad.cluster),
-            cause="a tombstone that MirrorMaker 2 cannot read" if is_tombstone else "a record that is none of its topic's",
+            cause="a tombstone that MirrorMaker 2 cannot read" if is_tombstone else "a foreign record",
             message=f"{bad.words}",
             evidence=(Fact("record", bad.words),),
             mend="MirrorMaker 2's checkpoint task may never finish loading; delete the topic while the flow is stopped"
-                 if is_tombstone else "find who wrote it; it is passed over",
+                 if is_tombstone else "find who wrote it; it is skipped",
         )  # fmt: skip
 
 
 RULES = (
     Rule(
-        "C18", "internal topic has the wrong form", "E",
-        means="A topic that the mirror keeps its state in will lose it, or cannot be written: it was created by hand or by "
+        "C18", "internal topic is misconfigured", "E",
+        means="A topic that holds the mirror's state will lose it, or cannot be written: it was created by hand or by "
               "auto-creation.",
         decides="cleanup.policy exactly compact; one partition for ledger, offset syncs, checkpoints and heartbeats; "
                 "replication factor as in the file; enough replicas in sync for min.insync.replicas.",
@@ -105,18 +105,18 @@ RULES = (
     ),
     Rule(
         "C23", "orphan state", "W I",
-        means="Keys of topics or groups that are no more, or keys that lie in a partition where a reset would not hold. A "
-              "position of a deleted topic is dangerous: created again, the topic is copied from there on.",
-        decides="Each key is held against the topics and groups that exist, and against the partition that Java's "
+        means="Keys of topics or groups that do not exist, or keys in a partition where a reset has no effect. A "
+              "position of a deleted topic is dangerous: once re-created, the topic is copied from there on.",
+        decides="Each key is compared with the topics and groups that exist, and with the partition that Java's "
                 "partitioner gives it.",
         needs="Read on the internal topics, Describe on topics and groups",
-        mend="`sparkmirror offsets reset` takes positions back, in the partition where they lie.",
+        mend="`sparkmirror offsets reset` deletes positions, in the partition that holds them.",
         check=_odd_keys, parts=(Part.SOURCE, Part.POSITIONS),
     ),
     Rule(
         "V6", "malformed internal record", "W",
-        means="A record in an internal topic is none of its own. It is passed over alone; the finding names its offset.",
-        decides="Every record is read by the topic's own form. A tombstone among offset syncs makes MirrorMaker 2 stumble.",
+        means="A record in an internal topic has another format. It alone is skipped; the finding names its offset.",
+        decides="Every record is decoded in the topic's format. A tombstone among offset syncs makes MirrorMaker 2 fail.",
         needs="Read on the internal topics",
         mend="Find who writes there.",
         check=_malformed,

@@ -1,4 +1,4 @@
-"""Limits of the target that records of the source may run into: C15, and D10 before it happens."""
+"""Limits of the target that records of the source may exceed: C15, and D10 before it happens."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sparkmirror.state.facts import Copy, Facts, Subject
 from sparkmirror.state.parts import Part
 from sparkmirror.topology import TopicDecision
 
-# Kafka's defaults differ by this much on purpose: max.message.bytes counts the head of a batch, max.request.size does not.
+# Kafka's defaults differ by this much on purpose: max.message.bytes counts the batch header, max.request.size does not.
 BATCH_HEAD_BYTES = 12
 FOR_EVER_MS = 1 << 62
 WINDOW = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
@@ -48,14 +48,14 @@ def _sizes(facts: Facts) -> Verdicts:
         yield finding(
             facts, "C15", WARNING, LIKELY, Subject(),
             cause="errors.tolerance is all",
-            message="errors.tolerance = all: MirrorMaker 2 drops records that cannot be written, without a word",
+            message="errors.tolerance = all: MirrorMaker 2 silently drops records that cannot be written",
             evidence=(Fact("errors.tolerance", facts.places.get("errors.tolerance", "all")),),
             mend="write errors.tolerance = none",
         )  # fmt: skip
 
 
 def _narrower_window(facts: Facts, decision: TopicDecision) -> Verdicts:
-    """A target that takes fewer timestamps than the source lets in."""
+    """A target that accepts fewer timestamps than the source."""
     if facts.target.setting(decision.remote, "message.timestamp.type") == "LogAppendTime":
         return
     for name in WINDOW:
@@ -109,7 +109,7 @@ RULES = (
               "before they happen.",
         decides="Effective max.message.bytes of both topics; max.request.size of MirrorMaker 2 (12 bytes less is Kafka's "
                 "own default and no finding); the window of timestamps that both topics take. Also `errors.tolerance = "
-                "all`, which drops records without a word.",
+                "all`, which silently drops records.",
         needs="DescribeConfigs on the topics of both clusters",
         mend="Raise the smaller limit.",
         check=_sizes, parts=(Part.SOURCE_CONFIGS, Part.TARGET_CONFIGS),

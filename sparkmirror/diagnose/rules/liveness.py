@@ -1,4 +1,4 @@
-"""Whether the flow delivers (C19), goes round (C20), and is run with one set of settings (C21)."""
+"""Whether the flow delivers (C19), forms a cycle (C20), and runs with one set of settings (C21)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def _heartbeats(facts: Facts) -> Verdicts:
             facts, "C19", INFO, PROVEN, Subject(),
             cause="no heartbeats are written",
             message=f"the newest heartbeat on {facts.source.alias} is {ago(facts, beats.source_ms)} old: {beats.writer} "
-                    "does not write any, so that they say nothing of this flow",
-            evidence=evidence, mend=f"run {beats.writer}'s heartbeats if somebody watches them",
+                    "does not write any, so heartbeats say nothing about this flow",
+            evidence=evidence, mend=f"run {beats.writer}'s heartbeats if they are monitored",
         )  # fmt: skip
     elif beats.target_ms is None or facts.age_s(beats.target_ms) > limit_s:
         age = "ever" if beats.target_ms is None else f"for {ago(facts, beats.target_ms)}"
@@ -102,7 +102,7 @@ def _other_file(facts: Facts, found: Mapping[str, Mapping[str, str]]) -> Verdict
                 cause="MirrorMaker 2 runs with other settings than this file",
                 message=f"MirrorMaker 2 runs with {key} = {theirs or 'nothing'}, this file says {mine or 'nothing'}",
                 evidence=(Fact(key, f"{theirs} and {mine}"),),
-                mend="restart MirrorMaker 2 with this file, or give the doctor the file that it runs with",
+                mend="restart MirrorMaker 2 with this file, or run doctor with the file that MirrorMaker 2 uses",
             )  # fmt: skip
 
 
@@ -139,16 +139,16 @@ RULES = (
     ),
     Rule(
         "C20", "records go round", "E",
-        means="Two flows copy the same topics to each other: every record comes back, for ever.",
-        decides="Each remote topic is held against the choice of the flow in the other direction.",
+        means="Two flows copy the same topics to each other: every record comes back, endlessly.",
+        decides="Each remote topic is compared with the topics that the flow in the other direction selects.",
         needs="Describe on the topics of the source",
         mend="Different `topics`, or the default policy.",
         check=_loop, parts=(Part.SOURCE,),
     ),
     Rule(
         "C21", "connector settings disagree", "E W",
-        means="The connectors of one flow run with different names, places or filters: checkpoints are looked for where "
-              "nobody writes them. Or MirrorMaker 2 runs with another file than the one that was given here.",
+        means="The connectors of one flow run with different names, places or filters: checkpoints are read where "
+              "none are written. Or MirrorMaker 2 runs with another file than the one given here.",
         decides="MirrorMaker 2's topic of settings, key by key, against each other and against the file.",
         needs="Read on `mm2-configs.A.internal` on the target",
         mend="One set of settings for all connectors, then restart them.",

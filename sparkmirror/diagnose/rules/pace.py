@@ -13,15 +13,15 @@ from sparkmirror.state.facts import Copy, Facts, Subject, failed_tasks
 from sparkmirror.state.parts import Part
 from sparkmirror.state.samples import Sample
 
-STALLED_S = 60.0  # what waits for longer than this, and does not move, is not about to be copied
-STORED_INTERVALS = 3  # MirrorMaker 2 stores positions now and then; what it copied since then looks as if it waited
+STALLED_S = 60.0  # a record that waits longer than this without progress is not about to be copied
+STORED_INTERVALS = 3  # MirrorMaker 2 stores positions at intervals; what it copied since then seems to wait
 BACKLOG_S = 10.0  # of arriving records; a backlog that is smaller comes and goes
 LOOK_S_MIN = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """One partition between two looks: records a second that arrived on the source and on the target."""
+    """One partition between two reads: records a second that arrived on the source and on the target."""
 
     copy: Copy
     lag: int
@@ -30,12 +30,12 @@ class Pace:
 
     @property
     def is_growing(self) -> bool:
-        """Whether the backlog grows and is worth more than a moment."""
+        """Whether the backlog grows and is more than momentary."""
         return self.arrived > self.copied and self.lag > self.arrived * BACKLOG_S
 
 
 def paces(facts: Facts, before: Sample) -> Iterator[Pace]:
-    """Every partition that both looks know."""
+    """Every partition that both reads cover."""
     seconds = facts.age_s(before.time_ms)
     for copy in facts.copies.values():
         ends, target = copy.source_ends, copy.target_ends
@@ -55,7 +55,7 @@ def _lag(facts: Facts) -> Verdicts:
     known = list(paces(facts, before)) if before is not None else []
     total = sum(copy.lag or 0 for copy in behind)
     arrived, copied = sum(p.arrived for p in known), sum(p.copied for p in known)
-    trend = "one look alone does not tell whether it shrinks"
+    trend = "one read does not show whether it shrinks"
     if known and copied > arrived:
         trend = f"shrinking, done in about {lasting(total / (copied - arrived))}"
     elif known:
@@ -96,11 +96,11 @@ def _stalled(facts: Facts, known: Sequence[Pace]) -> Verdicts:
         if facts.age_s(record.timestamp) > max(STALLED_S, STORED_INTERVALS * facts.flow.offset_flush_interval_ms / 1000):
             yield finding(
                 facts, "C12", WARNING, LIKELY, subject_of(copy),
-                cause="a partition that does not move",
+                cause="a partition that makes no progress",
                 message=f"{copy.partition}: {counted(pace.lag, 'record')} wait, the first since "
-                        f"{lasting(facts.age_s(record.timestamp))}, and nothing was copied between two looks",
+                        f"{lasting(facts.age_s(record.timestamp))}, and nothing was copied between two reads",
                 evidence=copy_facts(copy, Fact("time of the next record", "", record.timestamp)),
-                mend="look at the mirror's log for this partition; D11 and D12 say what else was found",
+                mend="check the mirror's log for this partition; D11 and D12 say what else was found",
             )  # fmt: skip
 
 
@@ -159,11 +159,11 @@ def _shares(facts: Facts, growing: Sequence[Pace]) -> str:
 RULES = (
     Rule(
         "C12", "copy lag", "W I",
-        means="How many records are not copied yet, since when the oldest waits, and whether it becomes less.",
+        means="How many records are not copied yet, how long the oldest has waited, and whether the lag shrinks.",
         decides="Source end minus position; for MirrorMaker 2, whose positions are a minute old, what lies on the target "
-                "behind the newest sync counts as copied. Two looks give the trend. Warning: a partition whose next record "
+                "behind the newest sync counts as copied. Two reads give the trend. Warning: a partition whose next record "
                 "waits for more than a minute (and three of the intervals at which positions are stored) and of which "
-                "nothing was copied between two looks, without another finding that says why.",
+                "nothing was copied between two reads, without another finding that says why.",
         needs="Describe on the topics, Read on positions or the ledger; for the age, Read on the source topics",
         mend="None while it shrinks.",
         check=_lag, parts=(Part.POSITIONS, Part.SOURCE_ENDS, Part.TARGET_ENDS),
@@ -172,8 +172,8 @@ RULES = (
         "D4", "too few tasks", "W",
         means="Records arrive faster than they are copied. Too many tasks do no harm: no more are started than there are "
               "partitions.",
-        decides="Between two looks more arrives than is copied, and the backlog is worth more than ten seconds of what "
-                "arrives. The tasks' shares, from MirrorMaker 2's topic of settings, tell imbalance from lack of capacity.",
+        decides="Between two reads more arrives than is copied, and the backlog is more than ten seconds of what "
+                "arrives. The tasks' shares, from MirrorMaker 2's config topic, separate imbalance from lack of capacity.",
         needs="as C12; Read on `mm2-configs.A.internal` for the shares",
         mend="Raise tasks.max, or give the mirror more CPU, bandwidth or quota.",
         check=_too_few_tasks, parts=(Part.POSITIONS, Part.SOURCE_ENDS, Part.TARGET_ENDS),

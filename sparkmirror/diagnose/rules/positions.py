@@ -1,6 +1,6 @@
 """Whether the stored position still means what it meant: D5, D6 (C10), D7 (C11).
 
-The position is read before the ends, so that a log that grows meanwhile can never look as if it had been cut.
+The position is read before the ends, so that a log that grows meanwhile can never appear truncated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sparkmirror.state.facts import Copy, Facts
 from sparkmirror.state.parts import Part
 
 MIXED = "old and new records are mixed on the target"
-TOUCHING_MAX = 1  # offsets between position and log start that the marker of a transaction alone explains
+TOUCHING_MAX = 1  # offsets between position and log start that a transaction marker explains
 
 
 # --- D6: created again, or cut ---------------------------------------------------------------------------------
@@ -78,16 +78,16 @@ def _cut(facts: Facts, copy: Copy, why: str, fact: Fact) -> Finding:
     ends, position = copy.source_ends, copy.next_upstream
     if facts.is_ours:
         mend, more = "copy the new topic from its beginning, behind what the target holds", ""
-        effect = "the partition waits for a word" if copy.stop is not None else "sparkmirror stops it"
+        effect = "the partition waits for the operator" if copy.stop is not None else "sparkmirror stops it"
     elif fact.name == "offset syncs":
         effect = "nothing was lost"
         mend, more = "delete the target topic and reset the position, if the old records are in the way", "--to earliest"
     elif ends is not None and position is not None and position > ends[1]:
-        effect = f"MirrorMaker 2 begins at the earliest record by itself once its position is out of range; {MIXED}"
+        effect = f"MirrorMaker 2 restarts at the earliest record by itself once its position is out of range; {MIXED}"
         mend, more = "stop MirrorMaker 2, delete or keep the target topic, and reset the position", "--to earliest"
     else:
-        # No number: the stored position has moved on since, and says no more where that was.
-        effect = "MirrorMaker 2 goes on at the offset where it was, and what is before that is skipped silently"
+        # No number: the stored position has advanced since.
+        effect = "MirrorMaker 2 resumes at its stored offset, and the records before that are silently skipped"
         mend, more = "stop MirrorMaker 2 and reset the position, so that everything is copied", "--to earliest"
     is_certain = fact.name != "source end" or facts.is_ours
     return finding(
@@ -127,7 +127,7 @@ def _resumed(facts: Facts) -> Verdicts:
             continue
         absent = first - ends[0]
         is_wanted = facts.flow.consumer.get("auto.offset.reset", "earliest") != "earliest"
-        # A target whose log start moved had these records once, as far as anybody can tell.
+        # A target whose log start moved may have had these records.
         severity, certainty = (INFO, POSSIBLE) if target[0] > 0 or is_wanted else (ERROR, PROVEN)
         why = (
             "auto.offset.reset is not earliest" if is_wanted
@@ -140,7 +140,7 @@ def _resumed(facts: Facts) -> Verdicts:
             message=f"{copy.partition}: the first record of {copy.remote} is the source's {first}; the {absent:,} offsets "
                     f"from {ends[0]} to {first - 1} are on the source and not on the target ({why})",
             evidence=copy_facts(copy, Fact("source offset of the target's first record", str(first))),
-            mend="reset the partition to copy them; what is on the target already comes again "
+            mend="reset the partition to copy them; what is on the target already is copied again "
                  f"({counted(max(target[1] - target[0], 0), 'record')})",
             command=command_for(facts, "offsets reset", subject_of(copy)),
         )  # fmt: skip
@@ -160,12 +160,12 @@ def _overtaken(facts: Facts) -> Verdicts:
             count = ends[0] - reached
             why = f"the source begins at {ends[0]}, the copy had come to {reached}"
             if count <= TOUCHING_MAX and not facts.is_ours:
-                continue  # a marker at the end of a transaction is no record, and nobody copies it
+                continue  # a transaction marker is not a record and is not copied
             yield _lost(facts, copy, reached, ends[0], why)
         for gap in copy.gaps:
             yield finding(
                 facts, "D7", INFO, PROVEN, subject_of(copy),
-                cause="offsets that were given up on purpose",
+                cause="a gap that the operator accepted",
                 message=f"{copy.partition}: offsets {gap.upstream} to {gap.until - 1} were never copied, as accepted "
                         f"({gap.reason})",
                 evidence=(Fact("ledger", f"gap from {gap.upstream} to {gap.until - 1}", gap.time_ms),),
@@ -185,11 +185,11 @@ def _overtaken(facts: Facts) -> Verdicts:
 
 def _lost(facts: Facts, copy: Copy, reached: int, begins: int, why: str) -> Finding:
     count = max(begins - reached, 0)
-    # MirrorMaker 2 flushes its position now and then; what it copied since shows only where a sync lies near.
+    # MirrorMaker 2 flushes its position at intervals; what it copied since then shows only near a sync.
     is_sure = facts.is_ours or copy.sync is not None
     compacts = facts.source.compacts(copy.partition.topic)
-    goes_on = "longer retention, more tasks; MirrorMaker 2 goes on at the log start by itself"
-    mend = "accept the gap" if facts.is_ours else goes_on
+    resumes = "longer retention, more tasks; MirrorMaker 2 resumes at the log start by itself"
+    mend = "accept the gap" if facts.is_ours else resumes
     return finding(
         facts, "D7", ERROR, PROVEN if is_sure and not compacts else LIKELY, subject_of(copy),
         cause="the source deleted records before they were copied",
@@ -204,9 +204,9 @@ RULES = (
     Rule(
         "D5", "copying was resumed at an old position", "E I",
         means="The source holds records that were never written to the topic that is on the target now: its copy was "
-              "deleted, or the topic left the flow and came back, and MirrorMaker 2 went on where it had been.",
-        decides="The first record of the target is looked for on the source. It lies behind the source's first record "
-                "although the target's log was never cut: proven. sparkmirror: the ledger's topic ids.",
+              "deleted, or the topic left the flow and came back, and MirrorMaker 2 resumed at its stored position.",
+        decides="The first record of the target is searched for on the source. It is after the source's first record "
+                "although the target's log was never truncated: proven. sparkmirror: the ledger's topic ids.",
         needs="Read on both topics (MirrorMaker 2), Read on the ledger (sparkmirror)",
         mend="`offsets reset` copies everything again, behind what the target holds.",
         check=_resumed, parts=(Part.POSITIONS, Part.SOURCE_ENDS, Part.TARGET_ENDS),
@@ -214,9 +214,9 @@ RULES = (
     Rule(
         "D6", "source topic created again or cut", "E",
         means="The name is the same, the records are not. Shorter than the position: MirrorMaker 2 starts at the beginning "
-              "by itself and mixes old and new. Longer: it goes on at its position, and what is before that is skipped "
+              "by itself and mixes old and new. Longer: it resumes at its position, and what is before that is skipped "
               "silently.",
-        decides="Proven by: another topic id than in the ledger or in an earlier look; a position past the source's end; "
+        decides="Proven by: another topic id than in the ledger or in an earlier run; a position past the source's end; "
                 "the record of the newest offset sync differs on the two sides. A group's commit past the end alone is C10.",
         needs="Describe on both topics, Read on positions, offset syncs or the ledger; for a topic that is longer again, "
               "Read on both topics",
@@ -228,7 +228,7 @@ RULES = (
         means="Records were deleted on the source before they were copied: they are lost for the target.",
         decides="The position lies before the source's log start; what lies on the target behind the newest sync is "
                 "counted as copied, and one offset alone is a transaction's marker. Offset syncs with a gap between them "
-                "that neither compaction nor transactions explain: likely. Gaps that somebody accepted are information.",
+                "that neither compaction nor transactions explain: likely. Gaps that the operator accepted are information.",
         needs="Describe on the topics, Read on positions, offset syncs and the ledger",
         mend="`offsets skip` accepts the gap (sparkmirror). Longer retention and more tasks keep it from happening again.",
         check=_overtaken, parts=(Part.POSITIONS, Part.SOURCE_ENDS),

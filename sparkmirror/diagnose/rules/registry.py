@@ -1,4 +1,4 @@
-"""All rules in one table, and judging by them."""
+"""All rules in one table, and the function that applies them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RULES: dict[str, Rule] = {
 
 
 def rule_ids(text: str) -> list[str]:
-    """The ids that words name, with those under which they are reported, too; raises `ValueError` for an unknown one."""
+    """The named ids, with those under which they are also reported; raises `ValueError` for an unknown one."""
     found: list[str] = []
     for word in re.split(r"[,\s]+", text.strip()):
         match = re.fullmatch(r"([CDV])0*(\d+)", word.upper())
@@ -54,7 +54,7 @@ def _same(name: str, match: re.Match[str]) -> bool:
 
 
 def judge(facts: Facts, wanted: Collection[str] | None = None) -> Iterator[Finding | OpenQuestion]:
-    """Every finding and every question that stays open, of the wanted ids (None: all)."""
+    """Every finding and every incomplete check of the wanted ids (None: all)."""
     positions: list[JudgedPosition] | None = None
     for rule in RULES.values():
         if (rule.check is None and rule.report is None) or (wanted is not None and not _reports(rule) & set(wanted)):

@@ -1,4 +1,4 @@
-"""Whether a topic is copied at all: chosen, found, and whole on the target (D8, D9, D12, C13, C14)."""
+"""Whether a topic is copied at all: selected, found, and complete on the target (D8, D9, D12, C13, C14)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sparkmirror.state.facts import Facts, Subject
 from sparkmirror.state.parts import Part
 from sparkmirror.topology import TopicDecision
 
-SLACK_S = 30.0  # what a look for new topics and a creation take
+SLACK_S = 30.0  # how long a refresh and a topic creation take
 MIRROR_OWN = ("internal topic", "internal topic of the brokers")
 
 
@@ -66,8 +66,8 @@ def _absent(facts: Facts, decision: TopicDecision) -> Verdicts:
     if not flow.refresh_topics_enabled or wait < 0:
         yield finding(
             facts, "D9", WARNING, PROVEN, subject,
-            cause="new topics are not looked for",
-            message=f"{where}: refresh.topics.enabled is false, so that it is found only at a start of the mirror",
+            cause="the refresh of topics is off",
+            message=f"{where}: refresh.topics.enabled is false, so it is found only when the mirror starts",
             evidence=evidence,
             mend="restart the mirror, or set refresh.topics.enabled = true",
         )  # fmt: skip
@@ -76,10 +76,10 @@ def _absent(facts: Facts, decision: TopicDecision) -> Verdicts:
     if old is not None and decision.topic in old.source_ids and facts.runner.is_running:
         yield finding(
             facts, "D9", ERROR, LIKELY, subject,
-            cause="not created although the look for new topics is long over",
+            cause="not created although the refresh interval is over",
             message=f"{where} since at least {lasting(facts.age_s(old.time_ms))}: its creation fails",
             evidence=(*evidence, Fact("seen on the source before", old.source_ids[decision.topic], old.time_ms)),
-            mend="look for `Could not create topic` in MirrorMaker 2's log, or at the line of this topic in "
+            mend="search for `Could not create topic` in MirrorMaker 2's log, or see the line of this topic in "
                  "`sparkmirror run`; mostly a right (Create) or a limit of the target",
         )  # fmt: skip
         return
@@ -87,10 +87,10 @@ def _absent(facts: Facts, decision: TopicDecision) -> Verdicts:
     yield finding(
         facts, "D9", INFO, PROVEN if is_running else POSSIBLE, subject,
         cause="not found yet" if is_running else "nobody runs the flow",
-        message=f"{where}: new topics are looked for every {lasting(wait)}; it will be picked up within that time"
+        message=f"{where}: topics are refreshed every {lasting(wait)}; it will be picked up within that time"
                 + ("" if is_running else " once the flow runs"),
         evidence=(*evidence, Fact("refresh.topics.interval.seconds", str(wait))),
-        mend="wait, then look again: with --baseline FILE this says whether the time is over",
+        mend="wait, then check again: with --baseline FILE doctor says whether the interval is over",
     )  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def _partition_counts(facts: Facts) -> Verdicts:
                 message=f"{decision.topic} has {counted(wanted, 'partition')} on the source, {decision.remote} has {found}: "
                         "the others stay empty, and keyed producers spread differently after a failover",
                 evidence=(Fact("partitions", f"{wanted} and {found}", facts.target.read_ms),),
-                mend="extend the source's topic to the same number, or leave it if nobody fails over",
+                mend="extend the source's topic to the same number, or leave it if there will be no failover",
             )  # fmt: skip
 
 
@@ -135,7 +135,7 @@ def _too_few(facts: Facts, decision: TopicDecision, wanted: int, found: int) -> 
             Fact("partitions", f"{wanted} and {found}", facts.target.read_ms),
             *((Fact("copied before", f"partitions {', '.join(map(str, was_copied))}"),) if was_copied else ()),
         ),
-        mend="add the partitions" + ("" if facts.is_ours else "; MirrorMaker 2 goes on by itself"),
+        mend="add the partitions" + ("" if facts.is_ours else "; MirrorMaker 2 resumes by itself"),
         command=f"kafka-topics.sh --bootstrap-server {servers} --alter --topic {shlex.quote(decision.remote)} "
                 f"--partitions {wanted}",
     )  # fmt: skip
@@ -144,8 +144,8 @@ def _too_few(facts: Facts, decision: TopicDecision, wanted: int, found: int) -> 
 RULES = (
     Rule(
         "D8", "topic not selected", "I",
-        means="The flow does not want the topic: nothing is wrong with the copy.",
-        decides="The name is held against `topics`, `topics.exclude` (or the filter class), the names that are never copied "
+        means="The flow does not select the topic: nothing is wrong with the copy.",
+        decides="The name is compared with `topics`, `topics.exclude` (or the filter class), the names never copied "
                 "(`__…`, `.…`, a mirror's own topics) and the clusters that the name says it came through (a cycle). The "
                 "finding names the pattern and the line of the file.",
         needs="Describe on the topics of the source",
@@ -156,20 +156,20 @@ RULES = (
         "D9", "topic not on the target yet", "E W I",
         means="The topic is selected and exists on the source, but its copy is not on the target.",
         decides="Information while it may be younger than `refresh.topics.interval.seconds` (600 by default). Error if an "
-                "earlier look (`--baseline`) saw it longer ago than that, or if `replication.factor` is more than the "
-                "target has brokers. Warning if new topics are not looked for at all.",
-        needs="Describe on the topics of both clusters; for the age an earlier look",
+                "earlier run (`--baseline`) saw it longer ago than that, or if `replication.factor` is more than the "
+                "target has brokers. Warning if `refresh.topics.enabled` is false.",
+        needs="Describe on the topics of both clusters; for the age an earlier run",
         mend="Wait for the next refresh; after that read why the creation fails.",
         check=_not_discovered, parts=(Part.SOURCE, Part.TARGET),
     ),
     Rule(
         "D12", "target has fewer partitions", "E W",
-        means="Records of the missing partitions have nowhere to go. MirrorMaker 2 waits for ever and says nothing; all "
-              "partitions of that task stand still, and the task is called running.",
-        decides="Partition counts of both topics. Warning, not error, while the mirror runs, looks for changes and never "
+        means="Records of the missing partitions cannot be written. MirrorMaker 2 waits forever without an error; all "
+              "partitions of that task make no progress, and the task is reported as running.",
+        decides="Partition counts of both topics. Warning, not error, while the mirror runs, refreshes its topics and never "
                 "copied the missing partitions: then the source may have been extended a moment ago.",
         needs="Describe on the topics of both clusters",
-        mend="Add the partitions on the target. MirrorMaker 2 then goes on by itself.",
+        mend="Add the partitions on the target. MirrorMaker 2 then resumes by itself.",
         check=_partition_counts, parts=(Part.SOURCE, Part.TARGET),
     ),
     Rule(

@@ -1,6 +1,6 @@
-"""Whether somebody copies, and what made a task stop: D1, D2, D10, D11.
+"""Whether a process copies the flow, and what made a task stop: D1, D2, D10, D11.
 
-For MirrorMaker 2 the words of its own traces decide; they are in the topic of states, so that neither REST nor log files are
+For MirrorMaker 2 the stack traces decide; they are in the status topic, so that neither REST nor log files are
 needed. For sparkmirror the ledger holds code and reason of each partition that stopped.
 """
 
@@ -27,7 +27,7 @@ from sparkmirror.state.facts import (
 from sparkmirror.state.parts import Part
 
 RUNNING = ("RUNNING", "RESTARTING")
-# What stops a partition of sparkmirror until somebody decides; these have a check of their own in positions.py.
+# Codes that stop a partition of sparkmirror until the operator decides; positions.py has its own checks for these.
 REPORTED_ELSEWHERE = (
     "SOURCE_OFFSET_LOST", "SOURCE_TOPIC_RECREATED", "SOURCE_TRUNCATED", "TARGET_TOPIC_RECREATED", "TARGET_HAS_STRANGER",
 )  # fmt: skip
@@ -51,7 +51,7 @@ def _poisoned(facts: Facts, wanted: str, connector: Connector, number: int, task
     what = "a record" if record is None else f"the record at offset {record.offset} of {known}"
     evidence = (
         Fact(f"{connector.name} task {number}", f"FAILED: {task.reason}", task.time_ms),
-        Fact("partitions that it holds up", _named(stuck)),
+        Fact("partitions that it blocks", _named(stuck)),
     )
     cause, why, mend, command = _remedy(facts, wanted, task, None if known is None else facts.copies[known], record)
     return finding(
@@ -154,7 +154,7 @@ def _own_remedy(facts: Facts, wanted: str, copy: Copy, record: LargeRecord | Non
         command = alter_topic(facts.target, remote, f"max.message.bytes={size}") if size else ""
         return (
             "the target's brokers refuse a large record",
-            f"raise max.message.bytes of {remote} and restart the mirror; or pass over the record: {skip} --to OFFSET",
+            f"raise max.message.bytes of {remote} and restart the mirror; or skip the record: {skip} --to OFFSET",
             command,
         )
     if wanted == "D10":
@@ -206,7 +206,7 @@ def _bad_state(facts: Facts, what: str, task: TaskState, severity: Severity) -> 
         cause=f"{what} is {task.state}",
         message=f"{what} is {task.state} since {ago(facts, task.time_ms)}{why}",
         evidence=(Fact(what, f"{task.state}{why}", task.time_ms),),
-        mend="mend the cause and restart MirrorMaker 2, or by REST: POST /connectors/NAME/tasks/NUMBER/restart "
+        mend="fix the cause and restart MirrorMaker 2, or by REST: POST /connectors/NAME/tasks/NUMBER/restart "
              "(PUT /connectors/NAME/resume if it is paused)",
     )  # fmt: skip
 
@@ -229,9 +229,9 @@ def _runner(facts: Facts) -> Verdicts:
     start = f"sparkmirror run {facts.file_words.split(' --flow')[0]}" if facts.is_ours or not runner.program else ""
     name = {"sparkmirror": "sparkmirror", "mm2": "MirrorMaker 2"}.get(runner.program, "nobody")
     severity, certainty, cause = {
-        "released": (WARNING if lag else INFO, PROVEN, f"{name} was stopped in order"),
-        "dead": (ERROR, PROVEN, f"{name} ended without a word"),
-        "silent": (ERROR, LIKELY, f"{name} shows no sign of life"),
+        "released": (WARNING if lag else INFO, PROVEN, f"{name} was shut down cleanly"),
+        "dead": (ERROR, PROVEN, f"{name} died"),
+        "silent": (ERROR, LIKELY, f"{name} writes no heartbeats"),
         "never": (WARNING, PROVEN, "nobody has run this flow yet"),
     }[runner.state]
     yield finding(
@@ -246,16 +246,16 @@ RULES = (
     Rule(
         "D1", "target refuses a large record", "E",
         means="One record is larger than the target topic takes. The task (MirrorMaker 2) or the partition (sparkmirror) "
-              "stops; one poison record of MirrorMaker 2 holds up every partition of its task.",
+              "stops; one poison record of MirrorMaker 2 blocks every partition of its task.",
         decides="The task failed with RecordTooLargeException from the brokers, or the ledger says RECORD_TOO_LARGE. The "
-                "record is looked for from the stored position on.",
+                "record is searched for from the stored position on.",
         needs=_TRACE_NEEDS + "; to name the record, Read on the topic",
         mend="Raise max.message.bytes of the target topic, then restart the task or the mirror.",
         check=_too_large_for_target, parts=(Part.CONNECT, Part.LEDGER),
     ),
     Rule(
         "D2", "mirror's own producer refuses a large record", "E",
-        means="MirrorMaker 2's max.request.size is smaller than a record. It counts bytes before compression, so that a "
+        means="MirrorMaker 2's max.request.size is smaller than a record. It counts bytes before compression, so a "
               "record that was small on the source can be too large here.",
         decides="The trace says so, with both numbers.",
         needs=_TRACE_NEEDS,
@@ -274,11 +274,11 @@ RULES = (
     Rule(
         "D11", "nobody copies, or a task failed", "E W I",
         means="No process runs the flow, a connector or task failed or is paused, or two programs run it at the same time.",
-        decides="MirrorMaker 2: the state of its worker group on the target says whether it lives, the topic of states "
-                "what its connectors and tasks do. sparkmirror: beats of its owner in the ledger. A flow that was stopped "
-                "in order is information while nothing is left to copy.",
+        decides="MirrorMaker 2: the state of its worker group on the target says whether it is alive, the status topic "
+                "what its connectors and tasks do. sparkmirror: heartbeats of its owner in the ledger. A flow that was shut "
+                "down cleanly is information while nothing is left to copy.",
         needs=_TRACE_NEEDS + "; Describe on the groups of the target",
-        mend="Start it, or mend what the trace says and restart the task.",
+        mend="Start it, or fix what the trace says and restart the task.",
         check=_alive, parts=(Part.CONNECT, Part.LEDGER),
     ),
 )  # fmt: skip

@@ -51,19 +51,19 @@ def _coarse_by(facts: Facts, copy: Copy, coarse: int, *, has_held: bool) -> Find
             Fact("offset.lag.max", str(lag_max)),
         ),
         mend=f"write {facts.name}.offset.lag.max = 0 (more syncs, finer positions) or a shorter offset.flush.interval.ms; "
-             "MirrorMaker 2 before 3.7 should be updated",
+             "MirrorMaker 2 before 3.7 should be upgraded",
     )  # fmt: skip
 
 
 RULES = (
     Rule(
         "D3", "offset syncs are coarse", "W I",
-        means="The copy is complete. Only the translation of positions is coarse, by so many records as lie behind the "
+        means="The copy is complete. Only the translation of positions is coarse, by as many records as follow the "
               "newest sync: `offset.lag.max` never delays the copying of records.",
-        decides="Records on the target behind the newest sync. Information at first; warning if the same sync is the "
-                "newest for more than two flush intervals (by an earlier look), which since 3.7 should not be.",
+        decides="Records on the target after the newest sync. Information at first; warning if the same sync is the "
+                "newest for more than two flush intervals (by an earlier run), which should not happen since 3.7.",
         needs="Read on the topic of offset syncs, Describe on the target topics",
-        mend="Lower offset.lag.max or offset.flush.interval.ms, or update MirrorMaker 2. sparkmirror translates exactly.",
+        mend="Lower offset.lag.max or offset.flush.interval.ms, or upgrade MirrorMaker 2. sparkmirror translates exactly.",
         check=_coarse, parts=(Part.SYNCS, Part.TARGET_ENDS),
     ),
 )  # fmt: skip

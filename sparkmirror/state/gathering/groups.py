@@ -1,4 +1,4 @@
-"""Groups of the flow on both sides: states, commits, checkpoints, and where each would go on."""
+"""Groups of the flow on both sides: states, commits, checkpoints, and where each would resume."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparkmirror.topology import group_filter, lag_group
 
 PROTOCOLS = ("", "consumer")
 SHARE = "share"
-TARGET_ONLY_MAX = 1_000  # groups of the target alone whose commits are looked at
+TARGET_ONLY_MAX = 1_000  # groups of the target alone whose commits are read
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ def odd_keys_of(
     checkpoints: tuple[str, CheckpointTable],
     groups: Mapping[str, object] | None,
 ) -> tuple[OddKey, ...]:
-    """Keys that name what is no more, or that lie where no reader looks. `partitions` is of the topic of positions."""
+    """Keys of what does not exist, or where no reader reads them. `partitions` is of the topic of positions."""
     found = [*_odd_positions(source, positions, partitions)]
     gone = sorted({p.topic for p in syncs[1].newest if not source.has(p.topic)})
     if gone:
@@ -118,7 +118,7 @@ def _odd_positions(source: ClusterFacts, positions: PositionTable, partitions: i
         text = key.decode("utf-8", "replace")
         expected = connect_partition(key, partitions) if partitions > 0 else -1
         if len(places) > 1:
-            words = f"the position of {partition} lives in partitions " + ", ".join(
+            words = f"the position of {partition} is in partitions " + ", ".join(
                 str(stored.place.partition) for stored in places
             )
             yield OddKey("doubled", newest.place, text, words, newest.time_ms, topic)

@@ -1,4 +1,4 @@
-"""The record proof for every group of the flow, as values that checks look at."""
+"""The record proof for every group of the flow, as values that rules read."""
 
 from __future__ import annotations
 

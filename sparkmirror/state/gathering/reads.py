@@ -66,7 +66,7 @@ def _pairs(facts: Facts, found: _Found) -> Work:
         ends, there = copy.source_ends, copy.target_ends
         if copy.basis != "mm2" or ends is None or there is None:
             continue  # sparkmirror knows the topics by their ids
-        # MirrorMaker 2 that went on in a new topic has written a true sync since: the oldest one tells.
+        # MirrorMaker 2 that resumed in a new topic has written a true sync since: the oldest one shows it.
         for sync in dict.fromkeys((copy.sync, copy.first_sync)):
             if sync is not None and ends[0] <= sync.upstream < ends[1] and there[0] <= sync.downstream < there[1]:
                 yield copy, _compare(copy, sync.upstream, sync.downstream, found)
@@ -211,7 +211,7 @@ def _holes(facts: Facts, found: _Found) -> Work:
 
 
 def _explain(copy: Copy, begins: int, found: _Found) -> Asking[None]:
-    """Counts what the source holds between two syncs; where that is gone, looks whether transactions could explain it."""
+    """Counts what the source holds between two syncs; where that is gone, checks whether transactions could explain it."""
     for before, after in copy.holes:
         copied = after.downstream - before.downstream
         if before.upstream >= begins:
@@ -253,7 +253,7 @@ def _read_large(facts: Facts, source: ClusterClient, found: _Found, limits: Read
 
 
 class _Limit:
-    """Tells the record that a limit refuses."""
+    """Finds the record that a limit refuses."""
 
     def __init__(self, *, size: int | None = None, oldest: int | None = None, newest: int | None = None) -> None:
         self._size, self._oldest, self._newest = size, oldest, newest

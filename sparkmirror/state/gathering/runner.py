@@ -1,4 +1,4 @@
-"""Who runs the flow: a look at the owner in sparkmirror's ledger and at MirrorMaker 2's worker group."""
+"""Who runs the flow: the owner in sparkmirror's ledger, and MirrorMaker 2's worker group."""
 
 from __future__ import annotations
 

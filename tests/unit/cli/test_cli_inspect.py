@@ -120,7 +120,7 @@ def test_report_for_people_tells_worst_first_what_it_means_and_what_to_do() -> N
         "  a failover now reads 12 records again in 1 group and skips 3 records in 1 group: it's 3 skipped; audit 12 again",
         "",
         "ERROR    target position is ahead: a failover skips records  1 row, 1 group",
-        "         means  The group's position on the target is that of a later record than on the source.",
+        "         means  The group's position on the target points to a later record than on the source.",
         "         do     sparkmirror translate 'my file.properties' --flow 'A->B' --group 'it'\"'\"'s' --format csv > "
         "positions.csv, then on the target kafka-consumer-groups --reset-offsets --group 'it'\"'\"'s' --from-file "
         "positions.csv --execute",

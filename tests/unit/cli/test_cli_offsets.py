@@ -282,7 +282,7 @@ def test_a_flow_must_be_named_where_there_are_several(more: str, flow: str | Non
         (MoveRequest("reset", None, 3), "a partition needs its topic"),
         (MoveRequest("reset", "t", 3, with_target=True), "deletes whole topics"),
         (MoveRequest("skip", "t", with_target=True), "leaves the target as it is"),
-        (MoveRequest("skip", "t", to=Goal("latest")), "goes to an offset, found latest"),
+        (MoveRequest("skip", "t", to=Goal("latest")), "needs an offset, found latest"),
     ],
 )
 def test_nonsense_is_refused(request_: MoveRequest, words_: str) -> None:

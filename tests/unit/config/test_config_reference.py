@@ -43,7 +43,7 @@ def test_page_tells_what_is_ours_and_what_differs():
     ours = [key for table in (CONNECTOR_KEYS, FLOW_KEYS, SECURITY_KEYS) for key in table.values() if key.ours]
     assert page.count("**ours**") == len(ours)
     assert re.search(r"`refresh\.groups\.interval\.seconds` \| LONG \| `5` \|.*Kafka's default is `600`", page)
-    assert "compression of the source, unless transforms make them anew: `compression.gzip.level`" in page
+    assert "compression of the source, unless transforms rewrite them: `compression.gzip.level`" in page
 
 
 def test_key_that_nothing_asks_for_is_said_to_have_no_effect():

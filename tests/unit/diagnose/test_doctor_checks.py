@@ -221,7 +221,7 @@ def test_D10_warns_of_the_next_record_before_it_is_refused() -> None:
 def test_D6_a_position_past_the_end_proves_that_the_source_was_cut() -> None:
     found = one(facts_of([a_copy(source=ends(0, 4))]), "D6")
     assert (found.severity.letter, found.certainty.value) == ("E", "proven")
-    assert "begins at the earliest record by itself" in found.message
+    assert "restarts at the earliest record by itself" in found.message
     assert found.command == "sparkmirror offsets reset /etc/mm2.properties --topic orders --partition 0 --to earliest"
 
 

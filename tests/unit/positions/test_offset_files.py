@@ -51,7 +51,7 @@ def test_a_snapshot_reads_back_to_the_byte(snapshot: Snapshot) -> None:
     ("change", "words"),
     [
         (lambda c: c.update(schema=2), "expected schema 1, found 2"),
-        (lambda c: c.update(kind="something"), "is not what"),
+        (lambda c: c.update(kind="something"), "is neither a file of `offsets export` nor an undo file"),
         (lambda c: c.update(positions={}), r"is damaged: ValidationError Expected `array`, got `object` - at `\$\.pos"),
         (lambda c: c.pop("positions"), "is damaged: ValidationError Object missing required field `positions`"),
         (lambda c: c.update(flow=7), r"is damaged: ValidationError Expected `str`, got `int` - at `\$\.flow`"),
