@@ -127,7 +127,7 @@ def test_report_for_people_tells_worst_first_what_it_means_and_what_to_do() -> N
         "         rows   it's  orders-0  skips 3 records: source 10, target 8",
         "",
         "INFO     records are read again after a failover  1 row, 1 group",
-        "         means  The target position is that of an earlier record; nothing is skipped.",
+        "         means  The target position points to an earlier record; nothing is skipped.",
         "         rows   audit  orders-0  reads 12 records again: source 10, target 8",
     ]
     assert "same record on both sides" in table_of(a_report(*rows), includes_ok=True)
