@@ -40,7 +40,7 @@ class BrokerRelease:
 
 @dataclass(frozen=True, slots=True)
 class TopicDetail:
-    """What metadata says beyond partitions: replicas, fewest replicas in sync, and what we may do (None: not told)."""
+    """What metadata says beyond partitions: replicas, fewest replicas in sync, and what we may do (None: unknown)."""
 
     replicas: int
     in_sync: int

@@ -29,7 +29,7 @@ NO_OFFSET = -1
 COORDINATOR_MOVED = frozenset(
     {codes.COORDINATOR_LOAD_IN_PROGRESS, codes.COORDINATOR_NOT_AVAILABLE, codes.NOT_COORDINATOR}
 )
-# Who may not describe a group or transactional id is not told who coordinates it.
+# Without the right to describe a group or transactional id, the coordinator is hidden.
 COORDINATOR_HIDDEN = frozenset({codes.GROUP_AUTHORIZATION_FAILED, codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
 
 

@@ -146,7 +146,7 @@ def flow_warnings(flows: Sequence[FlowSettings]) -> Iterator[str]:
         if not _is_identity(flow) and flow.replication_policy_separator in flow.name.source:
             yield (
                 f"{flow.name}: alias {shown(flow.name.source)} holds the separator "
-                f"{shown(flow.replication_policy_separator)}: remote topics cannot be told from local ones"
+                f"{shown(flow.replication_policy_separator)}: remote topics cannot be distinguished from local ones"
             )
         if not flow.emit_offset_syncs_enabled and (flow.emit_checkpoints_enabled or flow.sync_group_offsets_enabled):
             yield f"{flow.name}: emit.offset-syncs.enabled is false: MirrorMaker 2 then writes no checkpoints"
@@ -176,7 +176,7 @@ def _both_identity(one: FlowSettings, other: FlowSettings) -> bool:
 
 
 def _is_loop(flow: FlowSettings, back: FlowSettings) -> bool:
-    """Whether both keep names and share topics; told of each pair once."""
+    """Whether both keep names and share topics; reported once for each pair."""
     return flow.name < back.name and _both_identity(flow, back) and _may_overlap(flow.topics, back.topics)
 
 

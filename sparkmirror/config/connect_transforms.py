@@ -197,7 +197,7 @@ def connect_warnings(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _aliases(texts: Mapping[str, str], family: str) -> tuple[str, ...]:
-    # An empty item, one named twice and too many are told where the list itself is checked.
+    # An empty item, one named twice and too many are reported where the list itself is checked.
     return tuple(dict.fromkeys(alias for alias in split_list(texts.get(family, "")) if alias))[:ALIASES_MAX]
 
 

@@ -26,6 +26,6 @@ def _readable_by_others(path: str) -> Iterator[str]:
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
-        return  # told when the file is read, and it may be another machine's
+        return  # reported when the file is read, and it may be another machine's
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         yield f"others on this machine may read the private key in {shown(path)}; chmod 600 keeps it to its owner"

@@ -231,7 +231,7 @@ def _flows(reading: _Reading, clusters: tuple[str, ...], folder: str) -> tuple[F
 
 
 def _connect_transforms(reading: _Reading, flow: FlowName) -> tuple[ConnectTransform, ...]:
-    """The chain of a flow; what is wrong is told where it is written. A flow that copies nothing needs none to be right."""
+    """The chain of a flow; problems are reported at their lines. A flow that copies nothing needs none to be right."""
     if not any("transforms" in key or "predicates" in key for key in reading.entries):
         return ()
     connector = layers.connector_texts(reading.texts, flow)
@@ -241,7 +241,7 @@ def _connect_transforms(reading: _Reading, flow: FlowName) -> tuple[ConnectTrans
     found, problems = read_connect_transforms(connector, written)
     for key, sentence in problems:
         own = f"{flow}.{key}"
-        # What is missing is told with the line of the list that asks for it.
+        # What is missing is reported with the line of the list that asks for it.
         lists = [name for name in (f"{flow}.{key.partition('.')[0]}", key.partition(".")[0]) if name in reading.entries]
         missing = own not in reading.entries and lists
         reading.problem(lists[0] if missing else own, f"{own}: {sentence}" if missing else sentence)
@@ -264,7 +264,7 @@ def _cluster(reading: _Reading, alias: str) -> ClusterSettings:
     if not texts.get("bootstrap.servers", "").strip():
         reading.problem(f"{alias}.bootstrap.servers", "expected at least one host:port, found nothing")
     else:
-        # A wrong address is told with its line by the check of the entry.
+        # A wrong address is reported with its line by the check of the entry.
         with suppress(ValueRefused):
             servers = parse_servers(texts["bootstrap.servers"])
     security = {name: layers.hidden_if_secret(name, texts[name].strip()) for name in SECURITY_KEYS if name in texts}

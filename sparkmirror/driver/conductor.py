@@ -298,7 +298,7 @@ class Conductor:
             except BrokerRefused as error:
                 if not is_right_missing(error.error_code):
                     raise
-                # The copying goes on without it, and whoever lacks the right is told until it is there.
+                # Copying continues without it; the missing right is reported until it is granted.
                 self.status.chores[name] = error.message
             else:
                 if self.status.chores.get(name):

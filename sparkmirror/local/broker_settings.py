@@ -11,7 +11,7 @@ from sparkmirror.local.ports import HOST
 
 @dataclass(frozen=True, slots=True)
 class BrokerPorts:
-    """The ports of one node; `advertised` is what clients of the second listener are told, `door` where it listens.
+    """The ports of one node; `advertised` is what clients of the second listener get, `door` where it listens.
 
     `more` are those of listeners that a caller adds, by name.
     """

@@ -41,7 +41,7 @@ POSITION_SECONDS = 0.2  # how long the pipe is empty before the committed positi
 READ_BYTES = 1 << 20  # also the size of the pipe, which Linux lets anybody raise to this
 # The consumer writes each column by itself: read as it comes, a record costs a dozen wake-ups, and both sides crawl.
 CROWDED_BYTES, GATHER_SECONDS = 1 << 18, 0.005
-DIFFERENCES_MAX = 10  # told for each partition; after one lost record every later one differs
+DIFFERENCES_MAX = 10  # reported for each partition; after one lost record every later one differs
 _COMPARED = ("key", "value", "headers", "timestamp")
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -173,7 +173,7 @@ class _LogReading:
         try:
             yield process.stdout
         finally:
-            process.stdout.close()  # first, so that it is not stuck in writing when it is told to end
+            process.stdout.close()  # first, so that it is not stuck in writing when it is asked to end
             process.terminate()
             try:
                 process.wait(timeout=30)

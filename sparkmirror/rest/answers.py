@@ -20,7 +20,7 @@ LOOK_S_MAX = 30.0
 KEPT_S = 1.0  # receipts come once a second: answers that are younger are the same answers
 KEPT_TIMES = 10.0  # as long as it took to make it, an answer is kept so many times: they cost a tenth of a core at most
 SCHEMA = 1  # fields may be added under the same number
-TROUBLES_MAX = 50  # told in the list of flows; a flow's own page tells all
+TROUBLES_MAX = 50  # in the list of flows; a flow's own page has all
 
 _READY_STATES = frozenset({"running", "standby"})
 

@@ -1,8 +1,8 @@
 """One caller's connection: bounded in bytes, time and answers, so that nobody from outside can hold up the copying.
 
 A head has HEAD_BYTES_MAX bytes and HEAD_S seconds. No request has a body: one that announces it is refused before it is
-read. Who asks too often is told so and is not read for a while, which bounds what a flood on it can cost. Whatever way a
-connection ends, a timer that aborts it is set first.
+read. A caller that asks too often gets an error and is not read for a while, which bounds what a flood on it can cost.
+Whatever way a connection ends, a timer that aborts it is set first.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class SparkSlots:
         return SparkConf(loadDefaults=False).setMaster(master).setAll(list((settings | wanted).items()))
 
     def _join(self) -> SparkContext:
-        """The JVM that started us, as `spark-submit` does: what it was told is kept, and it is not ours to end."""
+        """The JVM that started us, as `spark-submit` does: its settings are kept, and it is not ours to end."""
         from pyspark import SparkConf, SparkContext
         from pyspark.java_gateway import launch_gateway
 

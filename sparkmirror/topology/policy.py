@@ -56,7 +56,7 @@ class ReplicationPolicy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DefaultReplicationPolicy:
-    """`alias.topic`. A local topic with the separator in its name cannot be told from a remote one."""
+    """`alias.topic`. A local topic with the separator in its name cannot be distinguished from a remote one."""
 
     separator: str = "."
     internal_separator: str = "."
