@@ -36,7 +36,8 @@ class HostileServer:
         self._server = socket.create_server(("127.0.0.1", 0))
         self.address = Address("127.0.0.1", self._server.getsockname()[1])
         self._sockets: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -52,7 +53,10 @@ class HostileServer:
                 self._talk(sock, sock.recv(size, socket.MSG_WAITALL))
 
     def close(self) -> None:
-        """Ends everything."""
+        """Ends everything: the accepting thread first, so that no connection is accepted and forgotten."""
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._accepting.join(SECONDS_MAX)
         for sock in (self._server, *self._sockets):
             with contextlib.suppress(OSError):
                 sock.close()
