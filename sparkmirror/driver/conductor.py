@@ -322,6 +322,12 @@ class Conductor:
                 self._lost.add(partition)
                 context.show(partition, "recovering", "SLOT_LOST", f"slot {slot} {reason}")
 
+    def _slot_ended(self, slot: int, incarnation: int, reason: str) -> None:
+        """A slot ended while the flow stops: its last records may have landed since the ledger was polled."""
+        for record in self._context.ledger.read_new():
+            self._take(record)
+        self._slot_lost(slot, incarnation, reason)
+
     def _recover_lost(self) -> None:
         if self._lost and self._slots.can_start and not self._stop.is_set():
             context = self._context
@@ -433,7 +439,7 @@ class Conductor:
         while self._slots.alive and time.monotonic() < deadline:
             for record in context.ledger.poll(POLL_MS):
                 self._take(record)
-            self._slots.check(self._slot_lost, restart=False)
+            self._slots.check(self._slot_ended, restart=False)
         self._slots.cancel()
         context.ledger.read_all()
         for partition, order in context.placed.items():

@@ -192,7 +192,7 @@ def test_a_healthy_pair_has_neither_errors_nor_warnings(story: Story) -> None:
         ("D6", "sick-recreated", "E", "deleted and created again"),
         ("D7", "sick-overtaken", "E", "7 offsets (10 to 16) expired"),
         ("D8", "unwanted-sick", "I", "matched by no include pattern"),
-        ("D9", "sick-new", "I", "looked for every 10 min"),
+        ("D9", "sick-new", "I", "refreshed every 10 min"),
         ("D10", "sick-old", "E", "timestamp"),
         ("D12", "sick-narrow", "W", "2 partitions on the source"),
         ("C24", "sick-stranger", "W", "sick.sick-stranger-0"),
