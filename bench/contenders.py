@@ -181,7 +181,9 @@ def _sparkmirror(
     def command(copy: Copy, folder: Path) -> list[str]:
         if not program.is_file():
             raise EnvironmentUnfit(f"{program}: expected the sparkmirror command, found nothing", hint="make install")
-        words = [str(program), "run", _write_settings(settings(copy), folder)]
+        # Workers import from the folder they start in, which here holds this version.
+        elsewhere = [] if program == INSTALLED else ["env", "-C", str(folder)]
+        words = [*elsewhere, str(program), "run", _write_settings(settings(copy), folder)]
         return [*words, "--once"] if copy.once else words
 
     return command

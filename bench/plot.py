@@ -23,6 +23,7 @@ COLOURS = {
     "mm2-tuned": "#e08a1e",
     "mm2-masked": "#f0b45e",
     "sparkmirror": "#2f81f7",
+    "former": "#79c0ff",
     "records": "#56d364",
     "masked": "#238636",
     "bare": "#8b949e",
