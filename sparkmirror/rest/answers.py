@@ -5,15 +5,26 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from urllib.parse import unquote
 
 from sparkmirror.metrics import MirrorMetrics, exposition
 from sparkmirror.rest.messages import HttpAnswer, json_answer, refusal
-from sparkmirror.status import FlowStatus, PartitionStatus, counted_states, flow_state, troubles
+from sparkmirror.status import (
+    FlowStatus,
+    PartitionStatus,
+    counted_states,
+    flow_lag,
+    flow_state,
+    is_healthy,
+    partition_lag,
+    partition_lag_ms,
+    stopped_partitions,
+    troubles,
+)
 
-LIVE, READY, METRICS, FLOWS = "/health/live", "/health/ready", "/metrics", "/flows"
-PATHS = (LIVE, READY, METRICS, FLOWS, f"{FLOWS}/SOURCE->TARGET")
+LIVE, READY, HEALTHY, METRICS, FLOWS = "/health/live", "/health/ready", "/health/flows", "/metrics", "/flows"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 # The main loop looks ten times a second, rarer with thousands of partitions; one that has not for so long hangs (I7).
 LOOK_S_MAX = 30.0
@@ -22,7 +33,8 @@ KEPT_TIMES = 10.0  # as long as it took to make it, an answer is kept so many ti
 SCHEMA = 1  # fields may be added under the same number
 TROUBLES_MAX = 50  # in the list of flows; a flow's own page has all
 
-_READY_STATES = frozenset({"running", "standby"})
+# A pod must not fall out of rotation because one partition is stopped, or because a cluster is silent for a moment.
+_READY_STATES = frozenset({"running", "degraded", "unknown", "standby"})
 
 
 class FlowAnswers:
@@ -43,24 +55,29 @@ class FlowAnswers:
             self._metrics.take(flows, now)
         self._flows, self._looked = flows, now
 
-    def of(self, path: str) -> HttpAnswer:
-        """The answer to a GET of `path`."""
+    def of(self, path: str) -> HttpAnswer | None:
+        """The answer to a GET of `path`; None if it is none of ours."""
         if path == LIVE:
             return json_answer(200, {"status": "up"})
         if path == READY:
             return self._ready()
+        if path == HEALTHY:
+            return self._keep(path, self._all_healthy)
         if path == METRICS:
             return self._keep(path, self._figures)
         if path == FLOWS:
             return self._keep(path, self._outlines)
-        if path == "/":
-            return json_answer(200, {"paths": PATHS})
         if path.startswith(f"{FLOWS}/"):
             return self._one(unquote(path.removeprefix(f"{FLOWS}/")))
-        return refusal(404, f"expected one of {', '.join(PATHS)}, found another path")
+        return None
+
+    @property
+    def flows(self) -> Sequence[FlowStatus]:
+        """The last look at the flows."""
+        return self._flows
 
     def _keep(self, key: str, make: Callable[[], HttpAnswer]) -> HttpAnswer:
-        """An answer that takes long with thousands of partitions; there are as many as flows and two more."""
+        """An answer that takes long with thousands of partitions; there are as many as flows and three more."""
         began = self._clock()
         due, answer = self._kept.get(key, (began, None))
         if answer is None or began >= due:
@@ -71,13 +88,26 @@ class FlowAnswers:
 
     def _ready(self) -> HttpAnswer:
         """Whether every flow does what it is there for; a standby's task is to wait."""
-        silent_s = self._clock() - self._looked
         flows = [_health(flow) for flow in self._flows]
-        is_ready = bool(flows) and all(flow["state"] in _READY_STATES for flow in flows)
-        status = "ready" if is_ready else "not ready" if flows else "starting"
-        if silent_s > LOOK_S_MAX:
-            is_ready, status = False, f"hanging: nobody has looked at the flows for {silent_s:.0f} s"
-        return json_answer(200 if is_ready else 503, {"status": status, "flows": flows})
+        states = {flow["state"] for flow in flows}
+        is_ready = bool(flows) and states <= _READY_STATES
+        status = "not ready" if flows else "starting"
+        if is_ready:
+            status = "degraded" if "degraded" in states else "unknown" if "unknown" in states else "ready"
+        hanging = self._hanging()
+        return json_answer(200 if is_ready and not hanging else 503, {"status": hanging or status, "flows": flows})
+
+    def _all_healthy(self) -> HttpAnswer:
+        """Whether every flow is as it should be: none degraded, stopped, failed, unknown or waiting for a cluster."""
+        flows = [_health(flow) | _behind(flow) for flow in self._flows]
+        is_fine = bool(flows) and all(is_healthy(flow) for flow in self._flows)
+        hanging = self._hanging()
+        status = hanging or ("healthy" if is_fine else "unhealthy" if flows else "starting")
+        return json_answer(200 if is_fine and not hanging else 503, {"status": status, "flows": flows})
+
+    def _hanging(self) -> str:
+        silent_s = self._clock() - self._looked
+        return f"hanging: nobody has looked at the flows for {silent_s:.0f} s" if silent_s > LOOK_S_MAX else ""
 
     def _figures(self) -> HttpAnswer:
         with self._metering:  # which the main loop waits for
@@ -99,12 +129,25 @@ def _health(flow: FlowStatus) -> dict[str, object]:
     return {"flow": str(flow.name), "state": flow_state(flow), "reason": flow.reason}
 
 
+def _behind(flow: FlowStatus) -> dict[str, object]:
+    """The lag is null unless it is known of every partition now; then `lag_known` is what is, or was at `lag_as_of`."""
+    lag = flow_lag(flow)
+    return {
+        "stopped_partitions": stopped_partitions(flow),
+        "lag": lag.records,
+        "lag_seconds": lag.seconds,
+        "lag_known": lag.known,
+        "lag_seconds_known": None if lag.oldest_ms is None else lag.oldest_ms / 1000,
+        "lag_unknown_partitions": lag.unknown,
+        "lag_as_of": _time(lag.as_of_ms),
+    }
+
+
 def _outline(flow: FlowStatus) -> dict[str, object]:
     found = troubles(flow)
-    return _health(flow) | {
+    return _health(flow) | _behind(flow) | {
         "records": flow.records,
         "bytes": flow.record_bytes,
-        "lag": flow.lag,
         "gaps": flow.gaps,
         "partitions": dict(counted_states(flow)),
         "chores": {chore: trouble for chore, trouble in flow.chores.items() if trouble},
@@ -123,18 +166,27 @@ def _whole(flow: FlowStatus) -> HttpAnswer:
 
 
 def _partition(flow: FlowStatus, status: PartitionStatus) -> dict[str, object]:
-    topic = status.partition.topic
+    topic, age_ms = status.partition.topic, partition_lag_ms(flow, status)
     return {
         "topic": topic,
         "partition": status.partition.partition,
-        "remote_topic": flow.remotes.get(topic, topic),
+        "remote_topic": flow.remote(topic),
         "state": status.state,
         "code": status.code,
         "reason": status.reason,
-        "next_upstream_offset": status.next_upstream,
+        "next_upstream_offset": status.next_upstream if status.next_upstream >= 0 else None,
         "source_end_offset": status.source_end if status.source_end >= 0 else None,
-        "lag": status.lag if status.source_end >= 0 else None,
+        "lag": partition_lag(flow, status),
+        "lag_seconds": None if age_ms is None else age_ms / 1000,
+        "lag_known": status.lag,
+        "lag_as_of": _time(status.end_seen_ms),
         "records": status.records,
         "bytes": status.record_bytes,
         "gap_offsets": status.gap_offsets,
     }
+
+
+def _time(ms: int) -> str | None:
+    if ms < 0:
+        return None
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""The thread that answers callers while the main loop goes on."""
+"""The thread that answers callers while the main loop runs: uvicorn, within the limits of `connection.py` and `guard.py`."""
 
 from __future__ import annotations
 
@@ -11,76 +11,93 @@ import threading
 from collections.abc import Sequence
 from typing import Self
 
+from uvicorn import Config, Server
+
+from sparkmirror.config import Settings, shown_connector_texts
 from sparkmirror.errors import ConfigError
 from sparkmirror.rest.address import ListenAddress
 from sparkmirror.rest.answers import FlowAnswers
-from sparkmirror.rest.connection import House, HttpConnection
+from sparkmirror.rest.app import application
+from sparkmirror.rest.connect import ConnectWorker
+from sparkmirror.rest.connection import IDLE_S, Connections
+from sparkmirror.rest.connectors import MirrorConnector, connectors_of
+from sparkmirror.rest.guard import Guard
 from sparkmirror.status import FlowStatus
 
-WAITING_MAX = 128  # callers that the kernel keeps until they are taken in
-CLEARING_TURNS = 4  # accepted, made, hung up, closed: a turn of the loop each
+WAITING_MAX = 128  # callers that the kernel keeps until they are accepted
 
 
 class HttpDoor:
     """Listens from the beginning, so that a port that is taken ends the run before it began; answers while entered."""
 
-    def __init__(self, address: ListenAddress) -> None:
-        self._answers = FlowAnswers()
-        self._house = House(self._answers.of, address.token, address.tls, _names(address))
+    def __init__(self, address: ListenAddress, settings: Settings | None = None) -> None:
         self._socket = _bound(address)
         host, port = self._socket.getsockname()[:2]
-        self.url = f"{'https' if address.tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+        place = f"{f'[{host}]' if ':' in host else host}:{port}"
+        self.url = f"{'https' if address.tls else 'http'}://{place}"
+        self._answers = FlowAnswers()
+        self._connections = Connections(address.tls)
+        self._settings, self._texts = settings, {} if settings is None else shown_connector_texts(settings)
+        connect = ConnectWorker(self._connectors, place, self._cluster_id)
+        routes = application(self._answers, connect.routes(), self._connections.note_failure)
+        self._guard = Guard(routes, self._connections, address.token, _names(address))
 
     @property
     def trouble(self) -> str:
         """The last request that could not be answered, "" if there was none."""
-        return self._house.trouble
+        return self._connections.trouble
 
     def __enter__(self) -> Self:
         # What a caller does to its connection is no news; what is ours comes to _note.
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-        self._loop = asyncio.new_event_loop()
-        self._loop.set_exception_handler(self._note)
-        starting = self._loop.create_server(lambda: HttpConnection(self._house), sock=self._socket, backlog=WAITING_MAX)
-        self._server = self._loop.run_until_complete(starting)
+        config = Config(
+            self._guard,
+            http=self._connections.protocol,  # type: ignore[arg-type]  # it is only called
+            ws="none",
+            lifespan="off",
+            loop="asyncio",
+            log_config=None,
+            log_level=logging.CRITICAL,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,  # anybody can send them
+            timeout_keep_alive=IDLE_S,
+            backlog=WAITING_MAX,
+        )
+        self._server = Server(config)
         self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._server.should_exit = self._server.force_exit = True
         self._thread.join()
 
     def show(self, flows: Sequence[FlowStatus]) -> None:
         """One look at the flows, called often."""
         self._answers.show(flows)
 
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-        finally:
-            # Nobody more comes in; a server that closes while somebody does would forget his socket.
-            self._loop.remove_reader(self._socket)
-            self._loop.run_until_complete(self._clear())
-            self._server.close()
-            self._loop.close()
+    def _connectors(self) -> list[MirrorConnector]:
+        statuses = {status.name: status for status in self._answers.flows}
+        flows = () if self._settings is None else self._settings.flows
+        found = [(flow, status) for flow in flows if (status := statuses.get(flow.name)) is not None]
+        return [connector for flow, status in found for connector in connectors_of(flow, status, self._texts[flow.name])]
 
-    async def _clear(self) -> None:
-        """Hangs up on everybody, also on who is just coming in, and lets the transports give their sockets back."""
-        own = asyncio.current_task()
-        for _ in range(CLEARING_TURNS):
-            for client in list(self._house.clients):
-                client.hang_up()
-            await asyncio.gather(*(task for task in asyncio.all_tasks() if task is not own), return_exceptions=True)
-            await asyncio.sleep(0)
+    def _cluster_id(self) -> str | None:
+        """Of the first flow's target, as Connect names the cluster that it writes to."""
+        return next((status.target_cluster_id for status in self._answers.flows if status.target_cluster_id), None)
+
+    def _serve(self) -> None:
+        with asyncio.Runner() as runner:
+            runner.get_loop().set_exception_handler(self._note)
+            runner.run(self._server.serve(sockets=[self._socket]))
 
     def _note(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        """What asyncio could not tell anybody. A caller that goes away or speaks no TLS is no trouble of ours."""
+        """What asyncio could not raise anywhere. A caller that goes away or speaks no TLS is no trouble of ours."""
         error = context.get("exception")
         is_gone = isinstance(error, OSError) and error.errno == errno.ENOTCONN
         if not is_gone and not isinstance(error, ConnectionError | ssl.SSLError | TimeoutError):
-            self._house.trouble = f"the HTTP server: {context.get('message')}: {error}"
+            self._connections.trouble = f"the HTTP server: {context.get('message')}: {error}"
 
 
 def _names(address: ListenAddress) -> frozenset[str] | None:

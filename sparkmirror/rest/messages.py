@@ -1,45 +1,15 @@
-"""Requests and answers as values: the head of a request is read strictly, and what is not HTTP/1 is refused."""
+"""Answers as values, in the form that Kafka Connect's REST has."""
 
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
-from email.utils import formatdate
-from http import HTTPStatus
 
 import orjson
 
-HEAD_BYTES_MAX = 16 * 1024  # a scraper's has a few hundred
-HEADERS_MAX = 64
 JSON = "application/json"
-
-_LINE = re.compile(rb"([A-Z]{1,20}) (/[\x21-\x7e]*) HTTP/1\.([01])")
-_HEADER = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\x20-\x7e\x80-\xff\t]*)")
-_ONCE = frozenset({"host", "content-length", "authorization", "transfer-encoding"})
-
-
-class RefusedRequest(Exception):
-    """Not answered by a route: the status and the words of the answer, after which the connection ends."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status, self.message = status, message
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """The head of a request; `path` is as it was sent, without the query."""
-
-    method: str
-    path: str
-    headers: dict[str, str]
-    is_last: bool  # the caller wants the connection closed behind the answer
-
-    @property
-    def has_body(self) -> bool:
-        """Whether bytes follow that belong to it."""
-        return self.headers.get("content-length", "0").strip("0") != "" or "transfer-encoding" in self.headers
+# Nobody keeps an answer, or guesses what it is.
+SAFE = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,38 +21,11 @@ class HttpAnswer:
     content_type: str = JSON
     headers: tuple[tuple[str, str], ...] = ()
 
-
-def read_head(head: bytes) -> Request:
-    """The request whose head, without the empty line at its end, this is."""
-    line, *rest = head.split(b"\r\n")
-    found = _LINE.fullmatch(line)
-    if found is None:
-        raise RefusedRequest(400, "expected a request of HTTP/1.1 or 1.0 for a path, found another first line")
-    if len(rest) > HEADERS_MAX:
-        raise RefusedRequest(431, f"expected at most {HEADERS_MAX} headers, found {len(rest)}")
-    headers = _headers(rest)
-    method, target, minor = found.groups()
-    if minor == b"1" and "host" not in headers:
-        raise RefusedRequest(400, "expected a Host header, found none")
-    wishes = {word.strip().lower() for word in headers.get("connection", "").split(",")}
-    is_last = "close" in wishes or (minor == b"0" and "keep-alive" not in wishes)
-    return Request(method.decode(), target.partition(b"?")[0].decode(), headers, is_last)
-
-
-def _headers(lines: list[bytes]) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    for at, line in enumerate(lines, 1):
-        found = _HEADER.fullmatch(line)
-        if found is None:
-            raise RefusedRequest(400, f"expected a name, a colon and a value, found something else in header line {at}")
-        name = found[1].decode("ascii").lower()
-        if name in headers and name in _ONCE:
-            raise RefusedRequest(400, f"expected one header {name}, found several")
-        value = found[2].decode("latin-1").strip(" \t")
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    if not headers.get("content-length", "0").isdecimal():
-        raise RefusedRequest(400, "expected a number as Content-Length, found something else")
-    return headers
+    @property
+    def raw_headers(self) -> list[tuple[bytes, bytes]]:
+        """As ASGI has them."""
+        own = [("content-type", self.content_type), ("content-length", str(len(self.body))), *self.headers]
+        return [*((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in own), *SAFE]
 
 
 def json_answer(status: int, content: object, *headers: tuple[str, str]) -> HttpAnswer:
@@ -94,23 +37,14 @@ def json_answer(status: int, content: object, *headers: tuple[str, str]) -> Http
     return HttpAnswer(status, body, headers=headers)
 
 
+def compact_answer(status: int, content: object) -> HttpAnswer:
+    """An answer in one line, as Connect writes it."""
+    return HttpAnswer(status, orjson.dumps(content))
+
+
 def refusal(status: int, message: str, *headers: tuple[str, str]) -> HttpAnswer:
     """An error in the form that Kafka Connect's REST has."""
     return json_answer(status, {"error_code": status, "message": message}, *headers)
 
 
-def written(answer: HttpAnswer, *, is_last: bool, with_body: bool = True) -> bytes:
-    """The bytes of an answer."""
-    lines = [
-        f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}",
-        f"Date: {formatdate(usegmt=True)}",
-        f"Content-Type: {answer.content_type}",
-        f"Content-Length: {len(answer.body)}",
-        "Cache-Control: no-store",
-        "X-Content-Type-Options: nosniff",
-        *(f"{name}: {value}" for name, value in answer.headers),
-    ]
-    if is_last:
-        lines.append("Connection: close")
-    head = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
-    return head + answer.body if with_body else head
+TOO_OFTEN = refusal(429, "expected fewer requests from this address", ("Retry-After", "1"))

@@ -125,7 +125,7 @@ def test_settings_refuse_to_be_pickled():
 def test_ten_thousand_unknown_keys_are_answered_in_time():
     text = HEAD + "".join(f"replication.factr{number} = 1\n" for number in range(10_000))
     start = time.monotonic()
-    assert len(parse(text, "f", {}).warnings) == 10_000
+    assert len(parse(text, "f", {}, allow_unknown_keys=True).warnings) == 10_000
     assert time.monotonic() - start < 30
 
 

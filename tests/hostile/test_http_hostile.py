@@ -18,7 +18,7 @@ import pytest
 from integration.authority import Authority
 
 from sparkmirror.model import FlowName
-from sparkmirror.rest import HttpDoor, address_of, connection
+from sparkmirror.rest import HttpDoor, address_of, connection, guard
 from sparkmirror.rest.answers import FlowAnswers
 from sparkmirror.rest.connection import CONNECTIONS_OF_ONE_MAX
 from sparkmirror.rest.rates import BURST
@@ -108,7 +108,7 @@ def test_one_connection_serves_many_requests_also_such_that_come_together_or_in_
         (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", 400),  # TLS where there is none
         (b"GET /flows\r\n\r\n", 400),
         (get("/flows", "Content-Length: 100000000", method="POST"), 413),
-        (get("/flows", "Transfer-Encoding: chunked", method="POST"), 413),
+        (get("/flows", "Transfer-Encoding: chunked", method="POST"), 405),
         (get("/flows", method="DELETE"), 405),
         (get("/flows/%2e%2e%2fetc"), 404),
         (get("/%00"), 404),
@@ -182,6 +182,32 @@ def test_who_asks_too_often_is_told_while_others_and_the_question_for_life_are_a
             assert caller.answer()[0] == 200
 
 
+def test_who_opens_a_connection_for_each_request_too_often_is_refused_but_for_the_question_for_life(door: HttpDoor) -> None:
+    statuses = [asked(door, get("/flows")) for _ in range(int(connection.OPENED_BURST) + 20)]
+    assert 429 in statuses
+    door._connections.opened.allows("this machine", time.monotonic())
+    for _ in range(int(BURST) - 5):
+        assert asked(door, get("/health/live")) == 200
+
+
+def test_a_slow_body_is_refused(door: HttpDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "BODY_S", 0.3)
+    monkeypatch.setattr(guard, "LINGER_S", 5.0)
+    with closing(called(door)) as caller:
+        caller.send(get("/flows", "Content-Length: 100", method="POST") + b"x")
+        assert caller.answer()[0] == 405
+        assert caller.is_hung_up_on()
+
+
+def test_a_forwarded_address_is_not_believed(door: HttpDoor) -> None:
+    statuses = []
+    with closing(called(door)) as caller:
+        for number in range(int(BURST) + 10):
+            caller.send(get("/flows", f"X-Forwarded-For: 10.0.0.{number}"))
+            statuses.append(caller.answer()[0])
+    assert 429 in statuses
+
+
 def test_a_flood_on_a_connection_is_slowed_down(door: HttpDoor) -> None:
     with closing(called(door)) as caller:
         caller.send(get("/flows") * (int(BURST) + 20))
@@ -222,8 +248,8 @@ def test_who_goes_away_without_taking_his_answer_is_forgotten(
     with closing(called(door)) as caller:
         caller.send(get("/flows/A->B") + rest)
         caller.socket.shutdown(socket.SHUT_WR)
-        await_true(lambda: bool(door._house.clients))
-        await_true(lambda: not door._house.clients)
+        await_true(lambda: bool(door._connections.clients))
+        await_true(lambda: not door._connections.clients)
 
 
 def test_who_does_not_read_what_he_asked_for_holds_nobody_up(door: HttpDoor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,11 +285,11 @@ def test_a_request_behind_a_large_answer_is_answered_and_one_that_is_not_whole_i
 
 
 def test_answers_that_nobody_takes_are_bounded(door: HttpDoor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "UNSENT_BYTES_MAX", 100_000)
+    monkeypatch.setattr(guard, "UNSENT_BYTES_MAX", 100_000)
     door.show([large_flow(20)])
     with closing(called(door)) as greedy:
         greedy.send(get("/flows/A->B"))
-        await_true(lambda: door._house.unsent_bytes > 100_000)
+        await_true(lambda: door._connections.unsent_bytes > 100_000)
         assert asked(door, get("/flows/A->B")) == 503
         assert asked(door, get("/health/live")) == 200
         assert len(greedy.answer()[1]) > 20_000_000
@@ -329,7 +355,7 @@ def test_a_token_is_asked_for_over_tls(tmp_path: Path) -> None:
         with ExitStack() as stack:  # who does not shake hands has no more room than others
             silent = [stack.enter_context(closing(Caller(port))) for _ in range(2 * CONNECTIONS_OF_ONE_MAX)]
             assert all(caller.is_hung_up_on() for caller in silent[: CONNECTIONS_OF_ONE_MAX - 1])
-            assert len(door._house.clients) <= CONNECTIONS_OF_ONE_MAX
+            assert len(door._connections.clients) <= CONNECTIONS_OF_ONE_MAX
             assert status("/health/live") == 200
         for _ in range(20):
             assert status("/health/live") == 200
@@ -347,7 +373,7 @@ def test_callers_that_go_away_write_nothing_to_the_log(door: HttpDoor, capfd: py
     for _ in range(5):
         with closing(called(door)) as caller:
             caller.send(get("/health/live") * 30)
-    await_true(lambda: not door._house.clients)
+    await_true(lambda: not door._connections.clients)
     assert capfd.readouterr().err == ""
     assert door.trouble == ""
 

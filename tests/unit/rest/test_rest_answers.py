@@ -34,6 +34,7 @@ def a_flow(flow_state: str = "running", **fields: object) -> FlowStatus:
 
 def told(answers: FlowAnswers, path: str) -> tuple[int, object]:
     answer = answers.of(path)
+    assert answer is not None
     return answer.status, json.loads(answer.body)
 
 
@@ -65,6 +66,58 @@ def test_ready_means_that_every_flow_copies_or_stands_by(state: str, partition_s
     assert content["status"] == ("ready" if status == 200 else "not ready")  # type: ignore[index, call-overload]
 
 
+def half_stopped() -> FlowStatus:
+    flow = a_flow(next_upstream=5, source_end=5)
+    other = TopicPartition("orders", 4)
+    flow.partitions[other] = PartitionStatus(other, "stopped", "RECORD_TOO_LARGE", next_upstream=1, source_end=9)
+    return flow
+
+
+def test_one_stopped_partition_leaves_a_pod_in_rotation_and_says_degraded() -> None:
+    answers = FlowAnswers()
+    answers.show([half_stopped()])
+    status, content = told(answers, "/health/ready")
+    assert (status, content["status"], content["flows"][0]["state"]) == (200, "degraded", "degraded")  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("flow", "status", "state"),
+    [
+        (a_flow(next_upstream=5, source_end=5), 200, "running"),
+        (half_stopped(), 503, "degraded"),
+        (a_flow("unknown"), 503, "unknown"),
+        (a_flow("waiting"), 503, "waiting"),
+        (a_flow("failed"), 503, "failed"),
+        (a_flow(state="stopped"), 503, "stopped"),
+        (a_flow("starting"), 200, "starting"),
+    ],
+)
+def test_the_health_of_flows_is_an_answer_of_its_own(flow: FlowStatus, status: int, state: str) -> None:
+    answers = FlowAnswers()
+    answers.show([flow])
+    found, content = told(answers, "/health/flows")
+    assert (found, content["flows"][0]["state"]) == (status, state)  # type: ignore[index, call-overload]
+    assert content["status"] == ("healthy" if status == 200 else "unhealthy")  # type: ignore[index, call-overload]
+
+
+def test_a_degraded_flow_says_in_its_health_how_many_partitions_are_stopped_and_how_far_it_is_behind() -> None:
+    answers = FlowAnswers()
+    answers.show([half_stopped()])
+    [flow] = told(answers, "/health/flows")[1]["flows"]  # type: ignore[index, call-overload]
+    assert (flow["stopped_partitions"], flow["lag"]) == (1, 8)
+
+
+def test_figures_of_a_source_that_fell_silent_are_null_with_what_was_known_and_when() -> None:
+    answers, flow = FlowAnswers(), a_flow(next_upstream=5, source_end=5, end_seen_ms=1_000)
+    flow.source_seen_ms, flow.taken_ms = 1_000, 61_000
+    answers.show([flow])
+    whole = told(answers, "/flows/A->B")[1]
+    [partition] = whole["partition_list"]  # type: ignore[index, call-overload]
+    for found in (whole, partition):
+        assert (found["lag"], found["lag_seconds"], found["lag_known"]) == (None, None, 0)  # type: ignore[index, call-overload]
+        assert found["lag_as_of"] == "1970-01-01T00:00:01.000Z"  # type: ignore[index, call-overload]
+
+
 def test_a_main_loop_that_hangs_is_told() -> None:
     clock = Clock()
     answers = FlowAnswers(clock)
@@ -84,7 +137,9 @@ def test_a_flow_tells_how_far_it_is_and_what_does_not_copy() -> None:
     flow.stopped_topics = {"bad": "fewer partitions"}
     answers.show([flow])
     [outline] = told(answers, "/flows")[1]["flows"]  # type: ignore[index, call-overload]
-    assert outline["lag"] == 15
+    # Nothing is known of the topic, so that the sum is not the whole.
+    lag = [outline[name] for name in ("lag", "lag_known", "lag_unknown_partitions", "stopped_partitions")]
+    assert lag == [None, 15, 1, 2]
     assert outline["partitions"] == {"stopped": 1}
     assert outline["chores"] == {"acls": "no rights"}
     assert [t["what"] for t in outline["troubles"]] == ["orders-3", "topic bad"]
@@ -111,8 +166,15 @@ def test_thousands_of_troubles_are_cut_and_the_cut_is_told() -> None:
     assert (len(outline["troubles"]), outline["troubles_left_out"]) == (TROUBLES_MAX, 7)
 
 
-@pytest.mark.parametrize("path", ["/flow", "/flows/A->C", "/flows/../etc", "/flows/", "/metrics/", "//flows", "/health"])
-def test_another_path_is_not_found(path: str) -> None:
+@pytest.mark.parametrize("path", ["/flow", "/metrics/", "//flows", "/health"])
+def test_another_path_is_none_of_ours(path: str) -> None:
+    answers = FlowAnswers()
+    answers.show([a_flow()])
+    assert answers.of(path) is None
+
+
+@pytest.mark.parametrize("path", ["/flows/A->C", "/flows/../etc", "/flows/"])
+def test_another_flow_is_not_found(path: str) -> None:
     answers = FlowAnswers()
     answers.show([a_flow()])
     status, content = told(answers, path)
@@ -136,11 +198,11 @@ def test_an_answer_that_took_long_to_make_is_kept_for_longer() -> None:
     clock = Clock()
     answers = FlowAnswers(clock)
     answers.show([a_flow()])
-    kept = answers._keep("x", lambda: (clock.pass_by(3.0), answers.of("/"))[1])  # type: ignore[func-returns-value]
+    kept = answers._keep("x", lambda: (clock.pass_by(3.0), answers.of("/flows"))[1])  # type: ignore[func-returns-value]
     clock.now += 29.0
-    assert answers._keep("x", lambda: answers.of("/")) is kept
+    assert answers._keep("x", lambda: answers.of("/flows")) is kept
     clock.now += 1.0
-    assert answers._keep("x", lambda: answers.of("/")) is not kept
+    assert answers._keep("x", lambda: answers.of("/health/live")) is not kept
 
 
 def test_a_name_that_is_no_text_is_told_as_an_escape() -> None:

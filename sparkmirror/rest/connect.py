@@ -1,0 +1,138 @@
+"""Connect's REST, as far as it reads: the paths, bodies and errors of Connect 4.3.1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from sparkmirror.rest.connectors import (
+    PLUGINS,
+    VERSION,
+    Document,
+    MirrorConnector,
+    Named,
+    config_document,
+    find,
+    info_document,
+    offsets_document,
+    status_document,
+    task_document,
+    tasks_document,
+    topics_document,
+)
+from sparkmirror.rest.messages import HttpAnswer, compact_answer, refusal
+
+HEALTHY = {"status": "healthy", "message": "Worker has completed startup and is ready to handle requests."}
+STARTING = {"status": "starting", "message": "Worker is still starting up."}
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectWorker:
+    """What the paths need: the connectors as they are now, this process's address, and the target's cluster id."""
+
+    connectors: Callable[[], Sequence[MirrorConnector]]
+    worker_id: str
+    cluster_id: Callable[[], str | None]
+
+    def routes(self) -> list[Route]:
+        """Everything under Connect's paths."""
+        at = "/connectors/{connector}"
+        return [
+            _get("/", self.root),
+            _get("/health", self.health),
+            _get("/connectors", self.list),
+            _get(at, self.of(info_document)),
+            _get(f"{at}/config", self.of(config_document)),
+            _get(f"{at}/tasks", self.of(tasks_document)),
+            _get(f"{at}/offsets", self.of(offsets_document)),
+            _get(f"{at}/status", self.status),
+            _get(f"{at}/tasks/{{task:int}}/status", self.task_status),
+            _get(f"{at}/topics", self.topics),
+            _get("/connector-plugins", self.plugins),
+        ]
+
+    def root(self, request: Request) -> HttpAnswer:
+        """`/`."""
+        return compact_answer(200, {"version": VERSION, "commit": "unknown", "kafka_cluster_id": self.cluster_id()})
+
+    def health(self, request: Request) -> HttpAnswer:
+        """`/health`: whether the process works, not whether every partition copies."""
+        return compact_answer(200, HEALTHY) if self.connectors() else compact_answer(503, STARTING)
+
+    def list(self, request: Request) -> HttpAnswer:
+        """`/connectors`, with `?expand=status&expand=info`."""
+        found = self.connectors()
+        wanted = request.query_params.getlist("expand")
+        if not wanted:
+            return compact_answer(200, [connector.name for connector in found])
+        document: dict[str, Document] = {}
+        for connector in found:
+            named, expanded = Named(connector.name, (connector,)), document.setdefault(connector.name, {})
+            if "status" in wanted:
+                expanded["status"] = status_document(named, self.worker_id)
+            if "info" in wanted:
+                expanded["info"] = info_document(named)
+        return compact_answer(200, document)
+
+    def of(self, make: Callable[[Named], object]) -> Callable[[Request], HttpAnswer]:
+        """A document of one connector."""
+
+        def answer(request: Request) -> HttpAnswer:
+            name = request.path_params["connector"]
+            named = find(self.connectors(), name)
+            if named is None:
+                return refusal(404, f"Connector {name} not found")
+            return compact_answer(200, make(named))
+
+        return answer
+
+    def status(self, request: Request) -> HttpAnswer:
+        """`/connectors/{c}/status`."""
+        name = request.path_params["connector"]
+        named = find(self.connectors(), name)
+        if named is None:
+            return refusal(404, f"No status found for connector {name}")
+        return compact_answer(200, status_document(named, self.worker_id))
+
+    def task_status(self, request: Request) -> HttpAnswer:
+        """`/connectors/{c}/tasks/{n}/status`."""
+        name, number = request.path_params["connector"], request.path_params["task"]
+        named = find(self.connectors(), name)
+        if named is None or number >= len(named.tasks):
+            return refusal(404, f"No status found for task {name}-{number}")
+        return compact_answer(200, task_document(named, number, self.worker_id))
+
+    def topics(self, request: Request) -> HttpAnswer:
+        """`/connectors/{c}/topics`."""
+        name = request.path_params["connector"]
+        return compact_answer(200, topics_document(name, find(self.connectors(), name)))
+
+    def plugins(self, request: Request) -> HttpAnswer:
+        """`/connector-plugins`."""
+        return compact_answer(200, PLUGINS)
+
+
+def _get(path: str, make: Callable[[Request], HttpAnswer]) -> Route:
+    async def endpoint(request: Request) -> Response:
+        return response(make(request))
+
+    return Route(path, endpoint, methods=["GET"])
+
+
+def response(found: HttpAnswer) -> Response:
+    """As Starlette sends it."""
+    made = Response(found.body, found.status, media_type=None)
+    made.raw_headers = found.raw_headers
+    return made
+
+
+async def refuse(request: Request, error: Exception) -> Response:
+    """An unknown path or a wrong method, in Connect's words."""
+    assert isinstance(error, HTTPException)
+    allow = [("Allow", value) for name, value in (error.headers or {}).items() if name.lower() == "allow"]
+    return response(refusal(error.status_code, f"HTTP {error.status_code} {error.detail}", *allow))

@@ -1,0 +1,155 @@
+"""What stands before every route: how often a caller may ask, who may, under which name, and how much it may send."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkmirror.config.secrets import Secret
+from sparkmirror.rest.answers import LIVE
+from sparkmirror.rest.connection import HEAD_BYTES_MAX, LINGER_S, Connections
+from sparkmirror.rest.messages import TOO_OFTEN, HttpAnswer, refusal
+from sparkmirror.rest.rates import Rates
+
+HEADERS_MAX = 64
+BODY_BYTES_MAX = 1024 * 1024  # the settings of a connector have some thousands
+REST_S = 0.05  # an answer too many takes this long: 20 a second for each connection
+UNSENT_BYTES_MAX = 64 * 1024 * 1024  # of all answers that wait for their readers; one of 10,000 partitions has 18 MB
+EVERYBODY = "everybody"
+FAILED = refusal(500, "this could not be answered; the mirror's log says why")
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class BodyTooLarge(Exception):
+    """A request sent more than BODY_BYTES_MAX."""
+
+
+@dataclass(slots=True)
+class Guard:
+    """An ASGI application around the routes. `names` are those that a Host header may have, None if any will do."""
+
+    app: App
+    connections: Connections
+    token: Secret | None = None
+    names: frozenset[str] | None = None
+    rates: Rates = field(default_factory=Rates)
+    total: Rates = field(default_factory=lambda: Rates(per_s=100.0, burst=200.0))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        is_known = self.token is None or _is_token(headers.get("authorization", ""), self.token)
+        path, is_allowed = scope["path"], self._is_allowed(scope, is_known=is_known)
+        if not is_allowed and path != LIVE:
+            await asyncio.sleep(REST_S)
+            refused: HttpAnswer | None = TOO_OFTEN
+        else:
+            refused = self._refused(scope, headers, is_known=is_known)
+        if refused is not None:
+            await answer(send, refused, receive if _has_body(headers) else None)
+        else:
+            await self._route(scope, receive, send)
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_begun, size = False, 0
+
+        async def sending(message: Message) -> None:
+            nonlocal is_begun
+            is_begun = True
+            await send(message)
+
+        async def receiving() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > BODY_BYTES_MAX:
+                raise BodyTooLarge
+            return message
+
+        try:
+            await self.app(scope, receiving, sending)
+        except BodyTooLarge:
+            if not is_begun:
+                await answer(send, _too_large("more"), receive)
+        except Exception as error:  # noqa: BLE001  border to HTTP: the caller gets no traceback, the run's log has it
+            self.connections.note_failure(error)
+            if not is_begun:
+                await answer(send, FAILED)
+
+    def _is_allowed(self, scope: Scope, *, is_known: bool) -> bool:
+        """Whether this is not too often. Liveness probes and strangers do not use up what others may ask."""
+        now, kind = time.monotonic(), "live" if scope["path"] == LIVE else "known" if is_known else "stranger"
+        is_allowed = self.rates.allows(f"{scope['state']['caller']} {kind}", now)
+        return is_allowed and self.total.allows(f"{EVERYBODY} {kind}", now)
+
+    def _refused(self, scope: Scope, headers: dict[str, str], *, is_known: bool) -> HttpAnswer | None:
+        """Why this caller gets no answer to this; None if it does."""
+        if len(scope["headers"]) > HEADERS_MAX:
+            return refusal(431, f"expected at most {HEADERS_MAX} headers, found {len(scope['headers'])}")
+        if len(scope["raw_path"]) + sum(len(name) + len(value) for name, value in scope["headers"]) > HEAD_BYTES_MAX:
+            return refusal(431, f"expected a head of at most {HEAD_BYTES_MAX} bytes, found more")  # it came in one piece
+        if int(headers.get("content-length", "0")) > BODY_BYTES_MAX:
+            return _too_large(headers["content-length"])
+        if scope["path"] == LIVE:
+            return None
+        if not is_known:
+            text = "expected the token of --listen-token, found none or another"
+            return refusal(401, text, ("WWW-Authenticate", "Bearer"))
+        # A page in a browser can make its own name point here; it can neither know a token nor call us by an address.
+        if self.names is not None and not _is_own_name(headers.get("host", ""), self.names):
+            return refusal(403, "expected an address or this machine's name as Host, found another name")
+        if self.connections.unsent_bytes > UNSENT_BYTES_MAX:
+            text = f"expected at most {UNSENT_BYTES_MAX} bytes of answers that nobody takes, found more"
+            return refusal(503, text, ("Retry-After", "5"))
+        return None
+
+
+async def answer(send: Send, found: HttpAnswer, unread: Receive | None = None) -> None:
+    """Sends it. A caller that still sends a body sees it, too: its body is thrown away for a while before the end."""
+    headers = found.raw_headers if unread is None else [*found.raw_headers, (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": found.status, "headers": headers})
+    await send({"type": "http.response.body", "body": found.body, "more_body": unread is not None})
+    if unread is None:
+        return
+    try:
+        async with asyncio.timeout(LINGER_S):
+            while (await unread()).get("more_body", False):
+                pass
+    except TimeoutError:
+        pass  # it has had the time to see the answer
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _too_large(found: str) -> HttpAnswer:
+    return refusal(413, f"expected a body of at most {BODY_BYTES_MAX} bytes, found {found}")
+
+
+def _has_body(headers: dict[str, str]) -> bool:
+    return headers.get("content-length", "0").strip("0") != "" or "transfer-encoding" in headers
+
+
+def _is_token(authorization: str, token: Secret) -> bool:
+    scheme, _, found = authorization.partition(" ")
+    is_equal = hmac.compare_digest(found.strip().encode("latin-1"), token.reveal().encode())
+    return scheme.lower() == "bearer" and is_equal
+
+
+def _is_own_name(host: str, names: frozenset[str]) -> bool:
+    name = host.partition("]")[0].removeprefix("[") if host.startswith("[") else host.partition(":")[0]
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return name.lower().removesuffix(".") in names
+    return True
