@@ -79,13 +79,13 @@ def _worst(results: Results, field: str, other: str, choose: Callable[..., str])
 
 def _lane(results: Results, key: str, contender: str, other: str, words: str = "") -> Criterion:
     found = ratio(results.scenario(key), "records_per_s", contender, other)
-    name = f"record lane over tuned MM2: {_title(results, key)}{words}"
+    name = f"transform query over tuned MM2: {_title(results, key)}{words}"
     return _judged(name, "≥ 1×", found, lambda value: value >= 1.0)
 
 
 def _lane_latency(results: Results) -> Criterion:
     found = results.latency.median("records").p50_ms
-    return _judged("latency of the record lane p50, ms", "< 1000", found, lambda value: value < 1000)
+    return _judged("latency of the transform query p50, ms", "< 1000", found, lambda value: value < 1000)
 
 
 def _start(results: Results) -> Criterion:

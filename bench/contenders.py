@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -182,7 +183,7 @@ def _sparkmirror(
         if not program.is_file():
             raise EnvironmentUnfit(f"{program}: expected the sparkmirror command, found nothing", hint="make install")
         # Workers import from the folder they start in, which here holds this version.
-        elsewhere = [] if program == INSTALLED else ["env", "-C", str(folder)]
+        elsewhere = [] if program == INSTALLED else [shutil.which("env") or "/usr/bin/env", "-C", str(folder)]
         words = [*elsewhere, str(program), "run", _write_settings(settings(copy), folder)]
         return [*words, "--once"] if copy.once else words
 
@@ -190,7 +191,7 @@ def _sparkmirror(
 
 
 def _transformed(sql: str) -> Callable[[Copy], Mapping[str, str]]:
-    """The flow with a transform: its topic is copied by the record lane."""
+    """The flow with a transform: its topic is copied by the transform query."""
 
     def settings(copy: Copy) -> Mapping[str, str]:
         source, target = copy.aliases

@@ -32,7 +32,7 @@ from sparkmirror.model import FlowName, TopicPartition
 
 if typing.TYPE_CHECKING:
     from sparkmirror.config import Settings
-    from sparkmirror.control import FlowPlan, Plan
+    from sparkmirror.examination import FlowPlan, Plan
     from sparkmirror.status import FlowStatus, PartitionStatus
 
 __all__ = [
@@ -62,10 +62,10 @@ __all__ = [
 __version__ = "0.1.0"
 
 _LATE = {
-    "FlowPlan": "sparkmirror.control",
+    "FlowPlan": "sparkmirror.examination",
     "FlowStatus": "sparkmirror.status",
     "PartitionStatus": "sparkmirror.status",
-    "Plan": "sparkmirror.control",
+    "Plan": "sparkmirror.examination",
     "Settings": "sparkmirror.config",
 }
 
@@ -86,7 +86,7 @@ def load(path: str) -> Settings:
 
 def plan(settings: Settings, *, targets: collections.abc.Collection[str] | None = None) -> Plan:
     """What a run would do. Reads both clusters, changes neither, starts no Spark."""
-    from sparkmirror.control import make_plan
+    from sparkmirror.examination import make_plan
 
     return make_plan(settings, targets)
 
@@ -107,5 +107,6 @@ def run(
     raised again). Raises what ended a flow. A partition that stopped is in the statuses and raises nothing.
     """
     from sparkmirror.control import RunOptions, run_flows
+    from sparkmirror.positions import LIVE_VERBS
 
-    return run_flows(settings, RunOptions(once, targets, take_over, standby, master, dict(conf or {})))
+    return run_flows(settings, RunOptions(once, targets, take_over, standby, master, dict(conf or {}), LIVE_VERBS))

@@ -7,16 +7,20 @@ SparkmirrorError
 │   ├── NoFlowEnabled               no source->target flow is enabled
 │   ├── FlowUnknown                 no enabled flow has the given name
 │   ├── CustomClassFailed           a class that the user wrote raised, or returned a value that it must not
-│   ├── ReplicationLoop             another flow copies the same topics the other way under the same names
+│   ├── ReplicationLoop             what the flow copies would come back to where it comes from
 │   ├── MoveRefused                 a position cannot be moved as requested
-│   └── EnvironmentUnfit            this machine or Spark session cannot run the flow
+│   ├── RequestRefused              the owner did not carry out a request, or not in time
+│   ├── EnvironmentUnfit            this machine or Spark session cannot run the flow
+│   └── SparkTaskFailed             Spark cannot start the tasks of the flow
 ├── ClusterError                a cluster's owner must act
 │   ├── ClusterUnreachable          no broker of the cluster answered
 │   ├── BrokerRefused               a broker answered with an error that is not retriable
+│   │   └── LoginRefused                a broker did not let us in: the login, a certificate, or a key for them
 │   ├── BrokerTooOld                the broker lacks an API that copying needs
 │   └── ConnectionLost              a connection was lost; what was in flight is unknown
 ├── ReplicationError            a guarantee about the copy is at stake; one partition stops
 │   ├── NoStartingPoint             no position is known and auto.offset.reset is none
+│   ├── PositionRemoved             somebody removed MirrorMaker 2's position, and the file says to stop then
 │   ├── CorruptBatch                the bytes are not a valid record batch
 │   ├── RecordTooLarge              one record is larger than the target accepts
 │   ├── SourceOffsetLost            the source deleted records before they were copied
@@ -31,7 +35,8 @@ SparkmirrorError
 │   ├── TransformFailed             the transforms cannot handle a record
 │   └── TransformMissing            transforms that were removed from the file left a range of records half sent
 ├── OwnershipError              another process owns the flow
-│   └── FlowOwnedByAnother
+│   ├── FlowOwnedByAnother
+│   └── RequestUnanswered           the owner did not answer a request in time
 └── InternalError               our own invariant failed
 """
 
@@ -72,9 +77,9 @@ class ConfigInvalid(ConfigError):
 
     code = "CONFIG_INVALID"
 
-    def __init__(self, path: str, problems: list[str]) -> None:
+    def __init__(self, path: str, problems: list[str], *, hint: str = "") -> None:
         count = f"{len(problems)} problem{'s' if len(problems) != 1 else ''}"
-        super().__init__(f"{path}: {count}\n" + "\n".join(f"  {line}" for line in problems))
+        super().__init__(f"{path}: {count}\n" + "\n".join(f"  {line}" for line in problems), hint=hint)
         self.problems = problems
 
 
@@ -97,7 +102,7 @@ class CustomClassFailed(ConfigError):
 
 
 class ReplicationLoop(ConfigError):
-    """Another flow copies the same topics the other way under the same names."""
+    """What the flow copies would come back to where it comes from, through other flows or at once."""
 
     code = "REPLICATION_LOOP"
 
@@ -108,10 +113,22 @@ class MoveRefused(ConfigError):
     code = "MOVE_REFUSED"
 
 
+class RequestRefused(ConfigError):
+    """A request to the owner of a flow was refused, or it expired before an owner could carry it out."""
+
+    code = "REQUEST_REFUSED"
+
+
 class EnvironmentUnfit(ConfigError):
     """This machine or Spark session cannot run the flow."""
 
     code = "ENVIRONMENT_UNFIT"
+
+
+class SparkTaskFailed(ConfigError):
+    """Spark cannot start the tasks of the flow: several in a row failed alike before their first sign of life."""
+
+    code, exit_status, http_status = "SPARK_TASK_FAILED", 6, 500
 
 
 class ClusterError(SparkmirrorError):
@@ -137,6 +154,12 @@ class BrokerRefused(ClusterError):
         self.needs = needs  # the right that is missing, as in "Read on topic orders"
 
 
+class LoginRefused(BrokerRefused):
+    """A broker did not let us in: the login or a certificate was refused, or a key of the file for them cannot be used."""
+
+    code = "LOGIN_REFUSED"
+
+
 class BrokerTooOld(ClusterError):
     """The broker lacks an API that copying needs."""
 
@@ -159,6 +182,12 @@ class NoStartingPoint(ReplicationError):
     """No position is known and auto.offset.reset is none."""
 
     code = "NO_STARTING_POINT"
+
+
+class PositionRemoved(ReplicationError):
+    """Somebody removed MirrorMaker 2's position, and the file says to stop then."""
+
+    code = "POSITION_REMOVED"
 
 
 class CorruptBatch(ReplicationError):
@@ -257,6 +286,12 @@ class FlowOwnedByAnother(OwnershipError):
     """A live or newer owner writes this flow."""
 
     code = "FLOW_OWNED_BY_ANOTHER"
+
+
+class RequestUnanswered(OwnershipError):
+    """The live owner did not answer a request in time: it is busy, or older than requests."""
+
+    code = "REQUEST_UNANSWERED"
 
 
 class InternalError(SparkmirrorError):

@@ -16,8 +16,8 @@ from pathlib import Path
 from sparkmirror.errors import ConfigError
 
 # In the order in which an attempt reaches them; faults.md names them K1 to K9. `slots.silent` is the
-# driver's, about to give up a slot; the last three belong to the transform query: two in a task,
-# one in the driver, before it reads which records landed.
+# driver's, about to give up a slot; `request.…` are the owner's, around its answer to a request; the last
+# three belong to the transform query: two in a task, one in the driver, before it reads which records landed.
 POINTS = (
     "attempt.opened",
     "relay.before_produce",
@@ -26,9 +26,14 @@ POINTS = (
     "relay.receipt_no_ack",
     "relay.before_closed",
     "record.midway",
+    "record.forgotten",
+    "record.written",
     "record.done",
     "groups.checkpoint_no_commit",
     "slots.silent",
+    "request.taken",
+    "request.before_answer",
+    "request.answered",
     "transform.intent_acked",
     "transform.batch_acked",
     "transform.log_settled",

@@ -6,30 +6,34 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from typing import Annotated
 
 import typer
 
+from sparkmirror import __version__
 from sparkmirror.cli.demo import demo
 from sparkmirror.cli.doctor import doctor
+from sparkmirror.cli.history import history
 from sparkmirror.cli.inspect import InspectCommand, InspectorCommand, inspect
 from sparkmirror.cli.offsets import offsets
 from sparkmirror.cli.plan import plan
+from sparkmirror.cli.records import records
+from sparkmirror.cli.restart import restart
 from sparkmirror.cli.run import PIPE_CLOSED, run, silence_stdout
 from sparkmirror.cli.text import printable
 from sparkmirror.cli.translate import translate
 from sparkmirror.cli.trying import try_command
-from sparkmirror.cli.usage import ClustersCommand, MirrorMakerCommand, UsageCommand
+from sparkmirror.cli.usage import ClustersCommand, MirrorMakerCommand, UsageCommand, reads_file
 from sparkmirror.cli.why import why_command
 from sparkmirror.errors import InternalError, SparkmirrorError
 
 BUG_HINT = "this is a bug in sparkmirror; set SPARKMIRROR_TRACEBACK=1 to see the traceback"
 
 
-def _app(name: str, help_text: str | None = None) -> typer.Typer:
+def _app(name: str, *, has_verbs: bool = False) -> typer.Typer:
     return typer.Typer(
         name=name,
-        help=help_text,
-        no_args_is_help=help_text is not None,
+        no_args_is_help=has_verbs,
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -37,23 +41,41 @@ def _app(name: str, help_text: str | None = None) -> typer.Typer:
 
 
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
-app = _app("sparkmirror", "Mirrors Kafka topics between clusters with Spark tasks, from MirrorMaker 2's own configuration.")
-app.command(cls=ClustersCommand)(run)
-app.command(cls=ClustersCommand)(plan)
-app.command(cls=InspectCommand, context_settings=HELP_NAMES)(inspect)
-app.command(cls=UsageCommand)(translate)
+app = _app("sparkmirror", has_verbs=True)
+app.command(cls=ClustersCommand)(reads_file(run))
+app.command(cls=ClustersCommand)(reads_file(plan))
+app.command(cls=InspectCommand, context_settings=HELP_NAMES)(reads_file(inspect))
+app.command(cls=UsageCommand)(reads_file(translate))
 app.command()(demo)
-app.command(cls=UsageCommand)(doctor)
-app.command("why", cls=UsageCommand)(why_command)
-app.command("try")(try_command)
+app.command(cls=UsageCommand)(reads_file(doctor))
+app.command("why", cls=UsageCommand)(reads_file(why_command))
+app.command(cls=UsageCommand)(reads_file(restart))
+app.command(cls=UsageCommand)(reads_file(history))
+app.command(cls=UsageCommand)(reads_file(records))
+app.command("try")(reads_file(try_command))
 app.add_typer(offsets, name="offsets")
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        print(f"sparkmirror {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def program(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Mirrors Kafka topics between clusters with Spark tasks, from MirrorMaker 2's own configuration."""
 
 
 # The commands that MirrorMaker 2's documentation names.
 inspector_app = _app("kafka-mirrormaker-offset-sync-inspector")
-inspector_app.command(cls=InspectorCommand, context_settings=HELP_NAMES)(inspect)
+inspector_app.command(cls=InspectorCommand, context_settings=HELP_NAMES)(reads_file(inspect))
 mirror_maker_app = _app("connect-mirror-maker")
-mirror_maker_app.command(cls=MirrorMakerCommand, context_settings=HELP_NAMES)(run)
+mirror_maker_app.command(cls=MirrorMakerCommand, context_settings=HELP_NAMES)(reads_file(run))
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from sparkmirror.cli.findings_view import report_lines, report_value
 from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.cli.styled_lines import print_lines
 from sparkmirror.cli.text import printable
-from sparkmirror.config import load
+from sparkmirror.cli.usage import load
 from sparkmirror.diagnose import RULES, explain, rule_ids
 from sparkmirror.examination.examine import Examination, examine, wanted_ids
 from sparkmirror.state.gathering import GatherOptions

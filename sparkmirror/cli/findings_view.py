@@ -10,9 +10,11 @@ from typing import Any
 from sparkmirror.cli.styled_lines import INDENT, LABELS, STYLES, Line
 from sparkmirror.cli.text import amount, printable
 from sparkmirror.diagnose import RULES, Fact, Finding, FlowReport, OpenQuestion, Report, Severity
+from sparkmirror.state.facts import Facts
 
 SCHEMA = 1  # of the JSON; raised when a field is removed or changes its meaning, not when a field is added
 ROWS_MAX = 4  # of one cause; all are in the JSON
+GROUP_ROWS_MAX = 20  # of a failover's groups, each of which somebody must place
 _STATES = {
     "running": "running", "released": "stopped in order", "dead": "dead", "silent": "no sign of life", "never": "never run",
     "unknown": "not known who runs it",
@@ -43,21 +45,42 @@ def _flow_lines(report: FlowReport) -> Iterator[Line]:
     version = ".".join(map(str, facts.mm2_version)) if runner.program == "mm2" else ""
     who = " ".join(word for word in (program, version) if word)
     state = _STATES[runner.state] if runner.program or runner.state != "never" else "nobody has run it"
-    topics = sum(decision.replicated for decision in facts.decisions)
-    style = "green" if runner.is_running else "yellow"
+    style = "bold red" if report.outage else "green" if runner.is_running else "yellow"
     head = f"  {who} " if who else "  "
-    yield [(printable(facts.name), "bold"), (head, ""), (state, style), (f"  lag {amount(report.lag)}", "")]
-    counts = report.group_counts()
-    words = [f"{amount(topics)} topics, {amount(len(facts.copies))} partitions"]
-    if facts.groups:
-        proven = ", ".join(f"{count} {verdict}" for verdict, count in reversed(counts.items()))
-        words.append(f"{amount(len(facts.groups))} groups" + (f" ({proven})" if proven else ""))
-    for cluster in (facts.source, facts.target):
+    yield [(printable(facts.name), "bold"), (head, ""), (report.outage or state, style), (f"  lag {_lag(facts)}", "")]
+    words = [_copied(facts), _groups(report)]
+    for side, cluster in (("source", facts.source), ("target", facts.target)):
         brokers = len(cluster.view.brokers) if cluster.view is not None else 0
         release = ", ".join(sorted(set(cluster.versions.values())))
         known = f"{brokers} brokers of Kafka {release}" if brokers != 1 else f"one broker of Kafka {release}"
-        words.append(f"{cluster.alias} {known}" if cluster.view is not None else f"{cluster.alias} does not answer")
-    yield [(printable("  " + "; ".join(words)), "dim")]
+        outage = next((out for name, out in facts.outages.items() if name == side), None)
+        words.append(f"{cluster.alias} {known}" if outage is None else outage.words.removeprefix("cluster "))
+    yield [(printable("  " + "; ".join(word for word in words if word)), "dim")]
+
+
+def _lag(facts: Facts) -> str:
+    if facts.lag is not None:
+        return amount(facts.lag)
+    if facts.last_lag is not None:
+        return f"? ({amount(facts.last_lag[0])} at {clock(facts.last_lag[1])})"
+    return f"? (at least {amount(facts.known_lag)})" if facts.known_lag else "?"
+
+
+def _copied(facts: Facts) -> str:
+    if facts.are_topics_unknown:
+        return "topics unknown"
+    topics = sum(decision.replicated for decision in facts.decisions)
+    source = f" that {facts.target.alias} remembers" if "source" in facts.outages else ""
+    return f"{amount(topics)} topics, {amount(len(facts.copies))} partitions{source}"
+
+
+def _groups(report: FlowReport) -> str:
+    facts = report.facts
+    if not facts.groups:
+        return "groups unknown" if report.are_groups_unknown else ""
+    proven = ", ".join(f"{count} {verdict}" for verdict, count in reversed(report.group_counts().items()))
+    where = f" that {facts.target.alias} remembers" if report.are_groups_unknown else ""
+    return f"{amount(len(facts.groups))} groups{where}" + (f" ({proven})" if proven else "")
 
 
 def _causes(findings: Sequence[Finding]) -> list[list[Finding]]:
@@ -82,7 +105,8 @@ def _cause_lines(cause: Sequence[Finding], *, is_whole: bool, names_flow: bool) 
     if len(cause) > 1:
         head.append((f"  {amount(len(cause))} times", "dim"))
     yield head
-    shown = cause if is_whole else cause[:ROWS_MAX]
+    rows_max = GROUP_ROWS_MAX if first.id == "C27" else ROWS_MAX
+    shown = cause if is_whole else cause[:rows_max]
     for finding in shown:
         yield [(f"{INDENT}{printable(finding.message)}", "")]
         if is_whole:
@@ -173,10 +197,14 @@ def _flow_value(report: FlowReport) -> dict[str, Any]:
         "runner": {"program": facts.runner.program, "state": facts.runner.state, "who": facts.runner.who},
         "mm2_version": ".".join(map(str, facts.mm2_version)),
         "clusters": clusters,
-        "topics": sum(decision.replicated for decision in facts.decisions),
-        "partitions": len(facts.copies),
-        "lag": report.lag,
-        "groups": len(facts.groups),
+        "outage": report.outage or None,
+        "source_seen_ms": facts.source_seen_ms,
+        "topics": None if facts.are_topics_unknown else sum(decision.replicated for decision in facts.decisions),
+        "partitions": None if facts.are_topics_unknown else len(facts.copies),
+        "lag": facts.lag,
+        "lag_at_least": facts.known_lag,
+        "last_lag": None if facts.last_lag is None else dict(zip(("records", "time_ms"), facts.last_lag, strict=True)),
+        "groups": None if report.are_groups_unknown and not facts.groups else len(facts.groups),
         "groups_by_proof": report.group_counts(),
         "findings": [finding_value(finding) for finding in report.findings],
         "open": [open_value(question) for question in report.opens],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 
@@ -11,11 +12,22 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from sparkmirror.cli.lag_text import lag_words
 from sparkmirror.cli.log_view import NoteLog, chore_lines
 from sparkmirror.cli.run_status import Meter, Rate
 from sparkmirror.cli.text import amount, duration, megabytes, printable
 from sparkmirror.model import FlowName
-from sparkmirror.status import FlowStatus, Trouble, counted_states, flow_state, troubles
+from sparkmirror.status import (
+    FlowLag,
+    FlowStatus,
+    TroubleGroup,
+    counted_states,
+    flow_lag,
+    flow_state,
+    grouped,
+    stopped_partitions,
+    troubles,
+)
 
 REFRESH_S = 0.25
 TROUBLES_MAX = 8  # what fits above a prompt; the rest is counted
@@ -23,6 +35,8 @@ CATCHING_UP_RECORDS = 1_000  # a smaller lag is only what arrived since the last
 
 _STYLES = {
     "running": "bold green",
+    "degraded": "bold yellow",
+    "unknown": "bold yellow",
     "opening": "yellow",
     "copying": "green",
     "closed": "cyan",
@@ -35,15 +49,17 @@ _STYLES = {
 
 def flow_picture(flow: FlowStatus, rate: Rate) -> RenderableType:
     """One flow, for a terminal of any width."""
-    parts: list[RenderableType] = [_headline(flow), _numbers(flow, rate)]
+    lag = flow_lag(flow)
+    parts: list[RenderableType] = [_headline(flow), _numbers(flow, lag, rate)]
     if flow.partitions:
         parts.append(_partitions(flow))
-    if flow.lag >= CATCHING_UP_RECORDS:
-        parts.append(_progress(flow, rate))
-    found = troubles(flow)
-    parts += [_trouble(trouble) for trouble in found[:TROUBLES_MAX]]
-    if len(found) > TROUBLES_MAX:
-        parts.append(Text(f"  and {amount(len(found) - TROUBLES_MAX)} more that do not copy", style="red"))
+    if lag.is_current and lag.known >= CATCHING_UP_RECORDS:
+        parts.append(_progress(flow, lag, rate))
+    found = grouped(troubles(flow))
+    parts += [_trouble(group) for group in found[:TROUBLES_MAX]]
+    rest = sum(len(group.troubles) for group in found[TROUBLES_MAX:])
+    if rest:
+        parts.append(Text(f"  and {amount(rest)} more that do not copy", style="red"))
     return Group(*parts)
 
 
@@ -51,15 +67,21 @@ def _headline(flow: FlowStatus) -> Text:
     state = flow_state(flow)
     line = Text(f"{printable(str(flow.name))}  ", style="bold")
     line.append(state, style=_STYLES.get(state, "bold"))
+    stopped = stopped_partitions(flow)
+    if stopped:
+        line.append(f" ({amount(stopped)} stopped)", style="red")
     if flow.reason:
         line.append(f": {printable(flow.reason)}", style="yellow")
     return line
 
 
-def _numbers(flow: FlowStatus, rate: Rate) -> Text:
+def _numbers(flow: FlowStatus, lag: FlowLag, rate: Rate) -> Text:
     speed = f"  {amount(rate.records)} records/s  {megabytes(rate.record_bytes)}/s"
     gaps = f"  gaps {amount(flow.gaps)}" if flow.gaps else ""
-    return Text(f"{speed}  lag {amount(flow.lag)}  copied {amount(flow.records)} ({megabytes(flow.record_bytes)}){gaps}")
+    line = Text(speed)
+    line.append(f"  {lag_words(lag)}", style="" if lag.is_current else "dim")
+    line.append(f"  copied {amount(flow.records)} ({megabytes(flow.record_bytes)}){gaps}")
+    return line
 
 
 def _partitions(flow: FlowStatus) -> Text:
@@ -70,19 +92,20 @@ def _partitions(flow: FlowStatus) -> Text:
     return line
 
 
-def _progress(flow: FlowStatus, rate: Rate) -> RenderableType:
+def _progress(flow: FlowStatus, lag: FlowLag, rate: Rate) -> RenderableType:
     row = Table.grid(padding=(0, 1), expand=False)
-    total = flow.records + flow.lag
-    left = f"about {duration(flow.lag / rate.records)}" if rate.records >= 1 else ""
+    total = flow.records + lag.known
+    left = f"about {duration(lag.known / rate.records)}" if rate.records >= 1 else ""
     words = f"{100 * flow.records // total} % {left}".rstrip()
     row.add_row(Text("  catching up"), ProgressBar(total=total, completed=flow.records, width=30), Text(words))
     return row
 
 
-def _trouble(trouble: Trouble) -> Text:
+def _trouble(group: TroubleGroup) -> Text:
+    trouble = group.first
     line = Text("  ")
     line.append(trouble.state, style=_STYLES.get(trouble.state, ""))
-    line.append(f"  {printable(trouble.what)}  {trouble.code}  {printable(trouble.reason)}")
+    line.append(f"  {printable(group.names(1))}  {trouble.code}  {printable(trouble.reason)}")
     return line
 
 
@@ -102,12 +125,14 @@ class LiveView:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        with contextlib.suppress(OSError):  # here and below: the terminal is gone, and copying does not need it
+            self._live.stop()
 
     def say(self, level: str, about: str, text: str) -> None:
         """Prints one line above the flows."""
         style = {"WARN": "yellow", "ERROR": "red"}.get(level, "")
-        self._console.print(Text(printable(text if about == "-" else f"{about} {text}"), style=style))
+        with contextlib.suppress(OSError):
+            self._console.print(Text(printable(text if about == "-" else f"{about} {text}"), style=style))
 
     def show(self, flows: Sequence[FlowStatus], now: float) -> None:
         """Redraws, at most once in `REFRESH_S`."""
@@ -129,4 +154,5 @@ class LiveView:
             flow_picture(flow, self._meters.setdefault(flow.name, Meter()).take(now, flow.records, flow.record_bytes))
             for flow in flows
         ]
-        self._live.update(Group(*pictures), refresh=True)
+        with contextlib.suppress(OSError):
+            self._live.update(Group(*pictures), refresh=True)

@@ -8,19 +8,31 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sparkmirror.cli.run_status import Meter, Rate
+from sparkmirror.cli.lag_text import lag_fields
+from sparkmirror.cli.run_status import NAMES_MAX, Meter, Rate
 from sparkmirror.cli.text import printable
 from sparkmirror.model import FlowName
-from sparkmirror.status import FlowNotes, FlowStatus, PartitionStatus, Trouble, counted_states, flow_state, troubles
+from sparkmirror.status import (
+    FlowNotes,
+    FlowStatus,
+    PartitionStatus,
+    TroubleGroup,
+    counted_states,
+    flow_lag,
+    flow_state,
+    grouped,
+    troubles,
+)
 
 SUMMARY_S = 5.0
-NAMES_MAX = 5  # partitions named in one line about the same change
 REPEAT_S = 60.0  # a repeated note is logged at most this often
 LEFT_OUT = ""  # the key for the count of dropped notes
 TROUBLES_MAX = 50  # trouble lines per update: an unreachable cluster stops thousands of partitions
 
 _LEVELS = {"stopped": "ERROR", "recovering": "WARN", "waiting": "WARN"}  # of a partition
-_FLOW_LEVELS = {"failed": "ERROR", "waiting": "WARN"}  # of a flow: recovering and stopping are normal states
+_SUMMARY_LEVELS = _LEVELS | {"degraded": "WARN"}
+# Of a flow: recovering and stopping are normal states.
+_FLOW_LEVELS = {"failed": "ERROR", "waiting": "WARN", "unknown": "WARN"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +49,14 @@ def summary(flow: FlowStatus, rate: Rate) -> Line:
     counts = " ".join(f"{name}={count}" for name, count in counted_states(flow))
     text = (
         f"{state} records={flow.records} bytes={flow.record_bytes} records/s={rate.records:.0f} "
-        f"MB/s={rate.record_bytes / 1e6:.1f} lag={flow.lag} partitions={len(flow.partitions)}"
+        f"MB/s={rate.record_bytes / 1e6:.1f} {lag_fields(flow_lag(flow))} partitions={len(flow.partitions)}"
     )
     if flow.gaps:
         text += f" gaps={flow.gaps}"
+    if flow.stopped_topics:
+        text += f" stopped_topics={len(flow.stopped_topics)}"
     # A state that differs from the flow's own state is the state of all its partitions.
-    level = (_FLOW_LEVELS if state == flow.state else _LEVELS).get(state, "INFO")
+    level = (_FLOW_LEVELS if state == flow.state else _SUMMARY_LEVELS).get(state, "INFO")
     return Line(level, f"{text} {counts}".rstrip())
 
 
@@ -55,10 +69,11 @@ def changes(before: FlowStatus | None, now: FlowStatus) -> list[Line]:
         lines.append(Line(_FLOW_LEVELS.get(now.state, "INFO"), text))
     lines += chore_lines(old.chores, now.chores)
     known = {(t.what, t.state, t.code, t.reason) for t in troubles(old)}
-    fresh = [t for t in troubles(now) if (t.what, t.state, t.code, t.reason) not in known]
-    lines += [_trouble_line(trouble) for trouble in fresh[:TROUBLES_MAX]]
-    if len(fresh) > TROUBLES_MAX:
-        lines.append(Line("WARN", f"and {len(fresh) - TROUBLES_MAX} more that do not copy"))
+    fresh = grouped(t for t in troubles(now) if (t.what, t.state, t.code, t.reason) not in known)
+    lines += [_trouble_line(group) for group in fresh[:TROUBLES_MAX]]
+    rest = sum(len(group.troubles) for group in fresh[TROUBLES_MAX:])
+    if rest:
+        lines.append(Line("WARN", f"and {rest} more that do not copy"))
     return lines + _quiet_changes(old, now)
 
 
@@ -74,8 +89,9 @@ def chore_lines(old: Mapping[str, str], now: Mapping[str, str]) -> list[Line]:
     return lines
 
 
-def _trouble_line(trouble: Trouble) -> Line:
-    words = f"{trouble.what} {trouble.state} {trouble.code}".rstrip()
+def _trouble_line(group: TroubleGroup) -> Line:
+    trouble = group.first
+    words = f"{group.names(NAMES_MAX)} {trouble.state} {trouble.code}".rstrip()
     return Line(_LEVELS[trouble.state], f"{words}: {trouble.reason}" if trouble.reason else words)
 
 

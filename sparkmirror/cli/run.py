@@ -17,9 +17,11 @@ from sparkmirror.cli.log_view import LogView
 from sparkmirror.cli.run_status import exit_status, stop_lines
 from sparkmirror.cli.signals import Interrupted, Signals
 from sparkmirror.cli.text import printable
-from sparkmirror.config import load
+from sparkmirror.cli.usage import load
+from sparkmirror.config import Settings
 from sparkmirror.control import Mirror, RunOptions
 from sparkmirror.metrics import MetricsFile
+from sparkmirror.positions import LIVE_VERBS
 from sparkmirror.slot.heap import FreedMemory, return_freed_memory
 from sparkmirror.status import FlowStatus
 
@@ -39,6 +41,7 @@ LISTEN_HELP = "Serve health, flows and Prometheus metrics over HTTP; on loopback
 TOKEN_HELP = "A file with the token that callers must send (Authorization: Bearer …)."
 CERTIFICATE_HELP = "A PEM file with certificate and key: HTTPS instead of HTTP."
 OPEN_HELP = "Serve anyone who can reach HOST, without a token or TLS."
+TAKE_OVER_HELP = "Take over the flow even if its owner is alive. Nothing fences MirrorMaker 2."
 FILE_HELP = "MirrorMaker 2's properties file."
 CLUSTERS_HELP = "Only flows into these target clusters; repeatable, or list several as in MirrorMaker 2."
 
@@ -64,7 +67,7 @@ def run(
     file: Annotated[str, typer.Argument(help=FILE_HELP, metavar="FILE")],
     once: Annotated[bool, typer.Option("--once", help="Stop at the end offsets seen at the start.")] = False,
     clusters: Annotated[list[str] | None, typer.Option(help=CLUSTERS_HELP, metavar="ALIAS")] = None,
-    take_over: Annotated[bool, typer.Option("--take-over", help="Take over the flow even if its owner is alive.")] = False,
+    take_over: Annotated[bool, typer.Option("--take-over", help=TAKE_OVER_HELP)] = False,
     standby: Annotated[bool, typer.Option("--standby", help="Wait until no other process owns it.")] = False,
     master: Annotated[str, typer.Option(help="Spark master.")] = "local[*]",
     conf: Annotated[list[str] | None, typer.Option(help="A Spark setting; repeatable.", metavar="K=V")] = None,
@@ -76,15 +79,17 @@ def run(
 ) -> None:
     """Copy every enabled flow of FILE.
 
-    The first Ctrl-C or SIGTERM drains and exits with status 0; the second exits at once with status 130.
+    The first Ctrl-C, SIGTERM or SIGHUP drains and exits with status 0; the second exits at once with status 130. A second
+    SIGTERM or SIGHUP within one second counts as the first.
 
     Exit status: 0 done; 2 configuration, cluster or command line; 255 FILE cannot be read; with --once also 4 something
-    stopped and 130 interrupted before the end; 5 another process owns the flow.
+    stopped and 130 interrupted before the end; 5 another process owns the flow or MirrorMaker 2 runs it; 6 Spark
+    cannot start its tasks.
     """
     settings = load(file)
     if standby and take_over:
         raise typer.BadParameter("cannot be combined with --take-over", param_hint="--standby")
-    options = RunOptions(once, clusters, take_over, standby, master, settings_of(conf or []))
+    options = RunOptions(once, clusters, take_over, standby, master, settings_of(conf or []), LIVE_VERBS)
     return_freed_memory()
     mirror = Mirror(settings, options)
     with contextlib.ExitStack() as watching:
@@ -94,7 +99,7 @@ def run(
         view: RunView = WatchedView(view_for(Console()), watchers)
         for warning in settings.warnings:
             view.say("WARN", settings.path, warning)
-        door = _door(listen, listen_token, listen_certificate, is_open=listen_open)
+        door = _door(settings, listen, listen_token, listen_certificate, is_open=listen_open)
         if door is not None:
             watchers.append(watching.enter_context(door))
             view.say("INFO", "-", f"listening on {door.url}: /health/ready, /flows, /metrics")
@@ -104,14 +109,16 @@ def run(
             sys.exit(status)
 
 
-def _door(listen: str | None, token: str | None, certificate: str | None, *, is_open: bool) -> HttpDoor | None:
+def _door(
+    settings: Settings, listen: str | None, token: str | None, certificate: str | None, *, is_open: bool
+) -> HttpDoor | None:
     if listen is None:
         if token is not None or certificate is not None or is_open:
             raise typer.BadParameter("expected --listen with this option, found none", param_hint="--listen")
         return None
     from sparkmirror.rest import HttpDoor, address_of  # imported only here: asyncio takes 50 ms
 
-    return HttpDoor(address_of(listen, token_file=token, certificate=certificate, is_open=is_open))
+    return HttpDoor(address_of(listen, token_file=token, certificate=certificate, is_open=is_open), settings)
 
 
 class Watcher(Protocol):
@@ -130,7 +137,7 @@ class WatchedView:
 
     def __init__(self, view: RunView, watchers: Sequence[Watcher]) -> None:
         self._view = view
-        self._watchers, self._told = watchers, dict[int, str]()
+        self._watchers, self._shown = watchers, dict[int, str]()
 
     def __enter__(self) -> Self:
         self._view.__enter__()
@@ -148,8 +155,8 @@ class WatchedView:
         self._view.show(flows, now)
         for at, watcher in enumerate(self._watchers):
             watcher.show(flows)
-            if watcher.trouble != self._told.get(at, ""):
-                self._told[at] = watcher.trouble
+            if watcher.trouble != self._shown.get(at, ""):
+                self._shown[at] = watcher.trouble
                 self._view.say("WARN", "-", watcher.trouble or "the metrics are written again")
 
     def end(self, flows: Sequence[FlowStatus]) -> None:
@@ -204,6 +211,8 @@ def drive(
     except Interrupted:
         return 0
     mirror.start()
+    if mirror.spark_log:
+        view.say("INFO", "-", f"Spark's log: {mirror.spark_log}")
     is_piped = True
     try:
         is_piped = _follow(mirror, view, signals, is_enough)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from sparkmirror.diagnose.exit_status import INTERRUPTED, STOPPED
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.status import FlowStatus, troubles
+from sparkmirror.status import FlowStatus, grouped, troubles
 
+NAMES_MAX = 5  # partitions named in one line about the same reason
 RATE_WINDOW_S = 5.0  # receipts come once a second; five of them make a steady number
 
 
@@ -52,19 +53,18 @@ def exit_status(
     if not once:
         return 0
     stopped = any(f.stopped_topics or any(p.state == "stopped" for p in f.partitions.values()) for f in flows)
-    unfinished = any(p.lag > 0 and p.state != "stopped" for f in flows for p in f.partitions.values())
+    unfinished = any(p.lag != 0 and p.state != "stopped" for f in flows for p in f.partitions.values())
     if interrupted and (unfinished or not any(f.partitions for f in flows)):
         return INTERRUPTED
     return STOPPED if stopped else 0
 
 
 def stop_lines(flows: Sequence[FlowStatus], lines_max: int) -> list[str]:
-    """One line for each stopped partition or topic, up to a maximum."""
+    """One line for each reason for which partitions or topics are stopped, up to a maximum."""
     found = [
-        f"{flow.name} {trouble.what} stopped: {trouble.code}: {trouble.reason}"
+        f"{flow.name} {group.names(NAMES_MAX)} stopped: {group.first.code}: {group.first.reason}"
         for flow in flows
-        for trouble in troubles(flow)
-        if trouble.state == "stopped"
+        for group in grouped(trouble for trouble in troubles(flow) if trouble.state == "stopped")
     ]
     rest = len(found) - lines_max
     return found if rest <= 0 else [*found[:lines_max], f"and {rest} more stopped"]

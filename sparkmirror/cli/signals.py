@@ -1,16 +1,22 @@
-"""SIGINT and SIGTERM: the first requests a graceful shutdown, the second ends the process at once."""
+"""SIGINT, SIGTERM and SIGHUP: the first requests a graceful shutdown, another one ends the process at once.
+
+A SIGTERM or SIGHUP within a second of the first signal is the same request: GNU `timeout` signals its child and then the
+group of both, systemd can send SIGTERM and SIGHUP together, and when a terminal closes both shell and kernel send SIGHUP.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+import time
 from types import FrameType
 
 from sparkmirror.diagnose.exit_status import INTERRUPTED
 
 SHOW_CURSOR = "\x1b[?25h"
-_WATCHED = (signal.SIGINT, signal.SIGTERM)
+SAME_REQUEST_S = 1.0
+_WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(BaseException):
@@ -18,27 +24,31 @@ class Interrupted(BaseException):
 
 
 class Signals:
-    """Catches both signals while it is entered."""
+    """Catches the signals while it is entered, but for a SIGHUP that the caller ignores, as `nohup` does."""
 
     def __init__(self) -> None:
         self.asked = False
         self.is_deferred = False  # whether a graceful shutdown must do more than exit
+        self._asked_at = 0.0
         self._before: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> Signals:
         for number in _WATCHED:
-            self._before[number] = signal.signal(number, self._take)
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._take)
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]  # what signal.signal itself returned
 
-    def _take(self, _number: int, _frame: FrameType | None) -> None:
+    def _take(self, number: int, _frame: FrameType | None) -> None:
         if self.asked:
+            if number != signal.SIGINT and time.monotonic() - self._asked_at < SAME_REQUEST_S:
+                return
             if sys.stdout.isatty():
                 os.write(sys.stdout.fileno(), SHOW_CURSOR.encode())
             os._exit(INTERRUPTED)  # child processes die with this one; the next start recovers what was in flight
-        self.asked = True
+        self.asked, self._asked_at = True, time.monotonic()
         if not self.is_deferred:
             raise Interrupted

@@ -14,7 +14,9 @@ from rich.text import Text
 
 from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.cli.text import amount, json_text, printable
-from sparkmirror.config import choose_flow, load
+from sparkmirror.cli.usage import load
+from sparkmirror.config import choose_flow
+from sparkmirror.diagnose.wording import moment
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.proof import WalkLimits
 from sparkmirror.positions.translating import TranslatedPosition, TranslateRequest, Translations, translate_positions
@@ -22,6 +24,7 @@ from sparkmirror.topology import require_custom_classes
 
 SCHEMA = 1  # of the JSON; raised when a field is removed or changes its meaning, not when a field is added
 FORMATS = ("table", "csv", "json")
+WORDS = {"checkpoint": "by checkpoint"}  # where the JSON has another one
 PLACE = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+):(?P<partition>[0-9]{1,10})=(?P<offset>[0-9]{1,19})")
 AT_HELP = "Translate this position instead of the group's; repeatable."
 BACK_HELP = "Translate from the flow's target to its source, to fail back after a failover."
@@ -44,9 +47,10 @@ def translate(
 ) -> None:
     """Translate a group's positions exactly to the other cluster, for flows of sparkmirror or MirrorMaker 2.
 
-    Read-only. `--format csv` is the input of kafka-consumer-groups --reset-offsets --from-file.
+    Read-only. `--format csv` is the input of kafka-consumer-groups --reset-offsets --from-file. A group whose commits
+    cannot be read is translated from its checkpoints, as of the time they were written.
 
-    Exit status: 0 all exact; 1 wrong options or configuration; 2 some unknown; 3 some are rough or lack records.
+    Exit status: 0 all exact; 1 wrong options or configuration; 2 some unknown; 3 some are rough, old or lack records.
     """
     chosen = form or ("json" if is_json else "table")
     if chosen not in FORMATS or (is_json and chosen != "json"):
@@ -97,9 +101,24 @@ def _tell(found: Translations, form: str) -> None:
         text = f"{note.message}; needs {note.needs}" if note.needs and "needs" not in note.message else note.message
         print(f"sparkmirror: {printable(text)}", file=sys.stderr)
     if form == "csv":
-        for position in found.positions:
-            if position.destination_offset is None:
-                print(f"sparkmirror: {printable(_sentence(position))}", file=sys.stderr)
+        for text in (*_unknown_lines(found), *_old_lines(found)):
+            print(f"sparkmirror: {printable(text)}", file=sys.stderr)
+
+
+def _unknown_lines(found: Translations) -> Iterator[str]:
+    yield from (f"{group}: unknown ({reason})" for group, reason in found.unknown.items())
+    yield from (_sentence(position) for position in found.positions if position.destination_offset is None)
+
+
+def _old_lines(found: Translations) -> Iterator[str]:
+    """One line for each group that is translated as it was last seen."""
+    times: dict[str, list[int]] = {}
+    for position in found.positions:
+        if not position.is_current and position.as_of_ms is not None:
+            times.setdefault(position.group, []).append(position.as_of_ms)
+    for group, seen in times.items():
+        until = f" to {moment(max(seen))}" if moment(max(seen)) != moment(min(seen)) else ""
+        yield f"{group}: positions as of {moment(min(seen))}{until}, by its checkpoints; what it read since is read again"
 
 
 def as_json(found: Translations) -> dict[str, Any]:
@@ -109,6 +128,7 @@ def as_json(found: Translations) -> dict[str, Any]:
         "from": found.origin,
         "to": found.destination,
         "positions": [_value(position) for position in found.positions],
+        "unknown": [{"group": group, "reason": reason} for group, reason in found.unknown.items()],
         "notes": [note.fields() for note in (*found.notes, *found.notes.rest())],
         "status": found.status,
     }
@@ -126,6 +146,11 @@ def _value(position: TranslatedPosition) -> dict[str, Any]:
         "records_again": position.again,
         "offsets_missing": position.missing,
         "reason": position.reason,
+        "as_of_ms": position.as_of_ms,
+        "current": position.is_current,
+        "committed": {"offset": position.committed, "records_again": position.committed_again}
+        if position.is_committed_known
+        else None,
     }
 
 
@@ -142,6 +167,7 @@ def as_lines(found: Translations) -> Iterator[str]:
     """One line for each position."""
     yield printable(f"from {found.origin} to {found.destination}")
     yield from (printable(f"  {_sentence(position)}") for position in found.positions)
+    yield from (printable(f"  {group}: unknown ({reason})") for group, reason in found.unknown.items())
 
 
 def print_table(found: Translations, console: Console) -> None:
@@ -150,14 +176,16 @@ def print_table(found: Translations, console: Console) -> None:
     table = Table(show_edge=False, pad_edge=False)
     for title in ("group", "from", "offset", "to", "offset", "how sure", "remark"):
         table.add_column(title, justify="right" if title == "offset" else "left", overflow="fold")
-    styles = {"proven": "green", "ledger": "green", "rough": "yellow", "likely": "yellow", "unknown": "red"}
+    styles = {"proven": "green", "ledger": "green", "unknown": "red"}
     for p in found.positions:
         cells = [
             p.group, str(p.origin), str(p.offset), "-" if p.destination is None else str(p.destination),
             "-" if p.destination_offset is None else str(p.destination_offset),
         ]  # fmt: skip
-        sure = Text(p.sureness, style=styles[p.sureness])
+        sure = Text(WORDS.get(p.sureness, p.sureness), style=styles.get(p.sureness, "yellow") if p.is_current else "yellow")
         table.add_row(*[Text(printable(cell)) for cell in cells], sure, Text(printable(_remark(p))))
+    for group, reason in found.unknown.items():
+        table.add_row(printable(group), "?", "?", "-", "-", Text("unknown", style="red"), Text(printable(reason)))
     console.print(table)
 
 
@@ -168,15 +196,31 @@ def _sentence(position: TranslatedPosition) -> str:
     if position.destination is None or position.destination_offset is None:
         return f"{where} at {position.offset}: unknown{text}"
     there = f"{position.destination} at {position.destination_offset}"
-    return f"{where} at {position.offset}: {there}, {position.sureness}{text}"
+    return f"{where} at {position.offset}: {there}, {WORDS.get(position.sureness, position.sureness)}{text}"
 
 
 def _remark(position: TranslatedPosition) -> str:
     parts = [position.reason] if position.reason else []
     if position.again:
         parts.append(f"reads {amount(position.again)} records again")
-    elif position.sureness == "rough" and position.again is None:
+    elif position.sureness in ("rough", "checkpoint") and position.again is None:
         parts.append("may read records again")
     if position.missing:
         parts.append(f"{amount(position.missing)} offsets from there on were never copied")
+    if not position.is_current:
+        parts += _old_parts(position)
     return "; ".join(parts)
+
+
+def _old_parts(position: TranslatedPosition) -> Iterator[str]:
+    """When the group was seen there, and what it has committed on the destination."""
+    when = "" if position.as_of_ms is None else f" {moment(position.as_of_ms)}"
+    yield f"as of{when or ' an unknown time'}"
+    if not position.is_committed_known:
+        yield "its commit there is unknown"
+    elif position.committed is None:
+        yield "not committed there"
+    else:
+        count = position.committed_again
+        again = f", from where it reads {amount(count)} records before that" if count else ""
+        yield f"committed there at {position.committed}{again}"

@@ -13,7 +13,8 @@ from rich.text import Text
 
 from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.cli.text import printable
-from sparkmirror.config import FlowSettings, Settings, TransformSettings, load, require_enabled_flow
+from sparkmirror.cli.usage import load
+from sparkmirror.config import FlowSettings, Settings, TransformSettings, require_enabled_flow
 from sparkmirror.errors import ConfigInvalid
 from sparkmirror.topology import name_filter
 

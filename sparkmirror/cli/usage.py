@@ -1,19 +1,56 @@
-"""Commands with their own exit status for wrong usage (2 means incomplete for tools), and MirrorMaker 2's --clusters."""
+"""Commands with their own exit status for wrong usage (2 means incomplete for tools), MirrorMaker 2's --clusters, and FILE.
+
+Every command that reads FILE is registered through `reads_file` and calls `load` of this module.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+import functools
+import inspect
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextvars import ContextVar
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
+from sparkmirror import config
 from sparkmirror.diagnose.exit_status import USAGE
 from sparkmirror.errors import ConfigError
 
 CLUSTERS = "--clusters"
+ALLOW_HELP = "Treat a key of FILE that resembles a known one as an unknown key: a warning, no error."
+AllowUnknownKeys = Annotated[bool, typer.Option("--allow-unknown-keys", help=ALLOW_HELP)]
+
+_allow_unknown_keys: ContextVar[bool] = ContextVar("allow_unknown_keys", default=False)
+
+
+def reads_file(command: Callable[..., None]) -> Callable[..., None]:
+    """The same command with the option --allow-unknown-keys, which `load` obeys while the command runs."""
+
+    @functools.wraps(command)
+    def reading(*arguments: Any, allow_unknown_keys: bool = False, **options: Any) -> None:
+        before = _allow_unknown_keys.set(allow_unknown_keys)
+        try:
+            command(*arguments, **options)
+        finally:
+            _allow_unknown_keys.reset(before)
+
+    own = inspect.signature(command, eval_str=True)
+    added = inspect.Parameter(
+        "allow_unknown_keys", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AllowUnknownKeys
+    )
+    parameters = [*own.parameters.values(), added]
+    reading.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # what inspect looks at first
+    reading.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return reading
+
+
+def load(path: str) -> config.Settings:
+    """The settings of FILE, as the running command asks for them."""
+    return config.load(path, allow_unknown_keys=_allow_unknown_keys.get())
 
 
 @contextlib.contextmanager

@@ -14,9 +14,9 @@ from sparkmirror.cli.findings_view import SCHEMA, fact_lines, finding_value, ope
 from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.cli.styled_lines import Line, print_lines
 from sparkmirror.cli.text import json_text, printable
-from sparkmirror.config import load
+from sparkmirror.cli.usage import load
 from sparkmirror.diagnose import Answer, Finding, Report, Severity, why
-from sparkmirror.diagnose.exit_status import status_of
+from sparkmirror.diagnose.exit_status import ERRORS, status_of
 from sparkmirror.examination.examine import Examination, examine
 from sparkmirror.state.gathering import GatherOptions
 
@@ -34,7 +34,8 @@ def why_command(
 ) -> None:
     """Explain why a topic, partition or group is not copied or synced, step by step up to the first certain cause.
 
-    Exit status: 0 it is fine; 1 usage or configuration error; 2 a check could not run; 3 a warning; 4 an error.
+    Exit status: 0 it is fine; 1 usage or configuration error; 2 a check could not run; 3 a warning; 4 an error, or neither
+    cluster has it.
     """
     options = GatherOptions(records=not no_record_reads, proofs=not no_record_reads)
     report = examine(load(file), Examination(flows=flow, wait_s=wait, gather=options))
@@ -51,13 +52,17 @@ def why_command(
 def _answers(report: Report, subject: str) -> list[Answer]:
     """The answers of every flow that has the subject; of all flows if none has it."""
     found = [answer for flow in report.flows for answer in why(flow, subject)]
-    known = [answer for answer in found if answer.steps[0].question != "is it there?"]
+    known = [answer for answer in found if answer.is_there]
     return known or found
 
 
 def _status(answers: Sequence[Answer]) -> int:
-    worst = max((answer.cause.severity for answer in answers if answer.cause is not None), default=Severity.FINE)
-    return status_of(worst, is_complete=all(answer.is_complete for answer in answers))
+    found = [finding for a in answers for finding in ((a.cause, *a.also) if a.cause is not None else a.also)]
+    worst = max((finding.severity for finding in found), default=Severity.FINE)
+    is_complete = all(answer.is_complete for answer in answers)
+    if is_complete and not any(answer.is_there for answer in answers):
+        return ERRORS
+    return status_of(worst, is_complete=is_complete)
 
 
 def _lines(answers: Sequence[Answer]) -> Iterator[Line]:

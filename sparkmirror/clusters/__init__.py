@@ -24,7 +24,16 @@ from sparkmirror.clusters.groups import (
     committed_offsets,
     list_groups,
 )
-from sparkmirror.clusters.log import LogReader, append_records, read_range, read_raw, read_to_end
+from sparkmirror.clusters.log import (
+    LogReader,
+    append_records,
+    append_whole,
+    read_range,
+    read_raw,
+    read_timestamp,
+    read_to_end,
+    whole_batch,
+)
 from sparkmirror.clusters.metadata import (
     METADATA_VERSIONS,
     ClusterView,
@@ -40,6 +49,9 @@ from sparkmirror.clusters.offsets import (
     DEBUG_REPLICA,
     EARLIEST,
     LATEST,
+    NEWEST,
+    Listed,
+    ask_leaders,
     leader_epoch_request,
     list_offsets,
     list_offsets_request,
@@ -74,6 +86,7 @@ from sparkmirror.clusters.topics import (
     describe_configs_request,
     describe_topic_configs,
     extend_topics,
+    factor_hint,
     read_topic_configs,
 )
 
@@ -86,6 +99,7 @@ __all__ = [
     "FETCH_BY_NAME",
     "LATEST",
     "METADATA_VERSIONS",
+    "NEWEST",
     "PRODUCE_API",
     "PRODUCE_BY_ID",
     "PRODUCE_BY_NAME",
@@ -103,6 +117,7 @@ __all__ = [
     "FetchedPartition",
     "GroupOffsets",
     "Leader",
+    "Listed",
     "ListedGroup",
     "LogReader",
     "NewTopic",
@@ -112,6 +127,8 @@ __all__ = [
     "TopicView",
     "alter_topic_configs",
     "append_records",
+    "append_whole",
+    "ask_leaders",
     "commit_offsets",
     "committed_offsets",
     "connect",
@@ -125,6 +142,7 @@ __all__ = [
     "encode_fetch",
     "encode_produce",
     "extend_topics",
+    "factor_hint",
     "fence",
     "fence_all",
     "find_coordinator_request",
@@ -148,7 +166,9 @@ __all__ = [
     "read_offsets",
     "read_range",
     "read_raw",
+    "read_timestamp",
     "read_to_end",
     "read_topic_configs",
     "refusal",
+    "whole_batch",
 ]

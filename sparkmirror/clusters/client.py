@@ -53,11 +53,17 @@ class ClusterClient:
     def __init__(self, settings: ClusterSettings, patience: Patience = PATIENCE, *, any_release: bool = False) -> None:
         self.alias = settings.alias
         self.who = principal_of(settings.security)  # for whom rights are to be granted
+        self.cluster_id = ""  # as last heard; "" before
         self.group_nodes: dict[str, int] = {}  # who coordinates a group, as last heard
         self.look_s = min(patience.request_s, LOOK_TIMEOUT_S)  # for metadata and offsets
         self._patience = patience
         self._pool = ConnectionPool(settings, any_release=any_release)
         self.leaders = Leaders(self)
+
+    @property
+    def silent_s(self) -> float:
+        """For how long no broker has answered although one was asked; 0 while nobody asks or the last answer was one."""
+        return self._pool.silent_s
 
     # --- asking one broker -------------------------------------------------------------------------------------
 
@@ -97,6 +103,7 @@ class ClusterClient:
         """Fresh metadata of the named topics (None: all)."""
         view = read_metadata(self.ask_any(lambda c: metadata_request(topics, metadata_version(c)), timeout_s=self.look_s))
         self._pool.learn(view)
+        self.cluster_id = view.cluster_id
         return view
 
     def leader_node(self, partition: TopicPartition) -> int:

@@ -27,7 +27,7 @@ from sparkmirror.clusters.security.logins import LoginFailed
 from sparkmirror.clusters.security.settings import Login, sasl_login, tls_context, tls_settings
 from sparkmirror.clusters.security.tls import TlsSettings, handshake_trouble, is_alert
 from sparkmirror.config import Secret
-from sparkmirror.errors import BrokerRefused, BrokerTooOld, ClusterUnreachable, ConfigError, ConnectionLost
+from sparkmirror.errors import BrokerTooOld, ClusterUnreachable, ConfigError, ConnectionLost, LoginRefused
 from sparkmirror.wire.error_codes import ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED
 
 CLIENT_ID = "sparkmirror"
@@ -49,6 +49,8 @@ UNREADABLE = (ValueError, struct.error, IndexError, KafkaError, UnicodeDecodeErr
 NEEDED = {ApiKey.FindCoordinator: 4, ApiKey.OffsetFetch: 8, ApiKey.DescribeTransactions: 0}
 OLDEST_RELEASE = "3.0"
 NOT_SPOKEN = (0, -1)
+CLOSED = "the broker closed the connection"
+WRONG_PROTOCOL = "is the listener's security protocol the configured one?"
 TLS_ALERT = b"\x15\x03"  # how a TLS listener answers who does not speak TLS
 
 
@@ -63,6 +65,10 @@ class Address:
         return f"{self.host}:{self.port}"
 
 
+class _SpeaksTls(EOFError):
+    """The listener answered with an alert of TLS to a client that does not speak it."""
+
+
 class Connection:
     """A blocking request/answer talk with one broker."""
 
@@ -70,6 +76,9 @@ class Connection:
         self.sock = sock
         self.address = address
         self.alias = alias
+        # A listener that expects a login answers to ApiVersions and hangs up on anything else: an answer to something else
+        # shows that it takes us as we are.
+        self._is_understood = False
         self.versions: dict[int, tuple[int, int]] = {}
         self.renew_at = math.inf  # on the monotonic clock; from then on the broker may end the session
         self._correlation = 0
@@ -104,7 +113,9 @@ class Connection:
         except (OSError, EOFError) as error:
             self.close()
             raise ConnectionLost(f"{self.alias} at {self.address}: {_reason(error, timeout_s)}") from error
-        return self._decode(request, frame)
+        answer = self._decode(request, frame)
+        self._is_understood = self._is_understood or not isinstance(request, ApiVersionsRequest)
+        return answer
 
     def exchange(self, api: int, version: int, parts: Sequence[Buffer], *, timeout_s: float) -> tuple[bytearray, int]:
         """The raw answer to a request in flexible encoding, and where its body begins."""
@@ -116,6 +127,7 @@ class Connection:
             frame = bytearray(self._read_frame())
             if int.from_bytes(frame[:4], "big") != self._correlation:
                 raise EOFError("an answer to another request")
+            self._is_understood = True
             return frame, skip_tags(frame, 4)
         except (OSError, EOFError, IndexError) as error:
             self.close()
@@ -136,7 +148,7 @@ class Connection:
     def _read_frame(self) -> bytes:
         head = self._read_exactly(4)
         if head.startswith(TLS_ALERT):
-            raise EOFError("the listener speaks TLS; write security.protocol = SSL or SASL_SSL")
+            raise _SpeaksTls("the listener speaks TLS; write security.protocol = SSL or SASL_SSL")
         (size,) = struct.unpack(">i", head)
         if not 4 <= size <= FRAME_BYTES_MAX:
             raise EOFError(f"frame of {size} bytes, expected 4 to {FRAME_BYTES_MAX}: is this a Kafka listener?")
@@ -147,9 +159,10 @@ class Connection:
         while len(chunks) < size:
             chunk = self.sock.recv(min(size - len(chunks), 1 << 20))
             if not chunk:
-                raise EOFError("the broker closed the connection; is the listener's security protocol the configured one?")
+                raise EOFError(CLOSED if self._is_understood else f"{CLOSED}; {WRONG_PROTOCOL}")
             chunks += chunk
-            if is_trickle(len(chunks), clock.now() - since):
+            # What is whole is taken, however long it took: this process may have been frozen meanwhile.
+            if len(chunks) < size and is_trickle(len(chunks), clock.now() - since):
                 raise EOFError(f"{len(chunks)} of {size} bytes of an answer in {clock.now() - since:.0f} s")
         return bytes(chunks)
 
@@ -188,7 +201,7 @@ def connect(
 ) -> Connection:
     """A connection that has passed TLS, API versions and SASL, to a broker that is new enough unless `any_release` will do.
 
-    What a person must mend (a certificate, a password, a key of the file) is `BrokerRefused`, never `ConfigError`: files
+    What a person must mend (a certificate, a password, a key of the file) is `LoginRefused`, never `ConfigError`: files
     and passwords change while we run, and whoever waits for a cluster waits for these, too.
     """
     where = f"cluster {alias} at {address}"
@@ -246,6 +259,8 @@ def _greet(connection: Connection, tls: TlsSettings | None, where: str, timeout_
         _learn_versions(connection, timeout_s)
     except ConnectionLost as error:
         cause = error.__cause__
+        if isinstance(cause, _SpeaksTls):
+            raise _refused(where, str(cause)) from error
         if tls is not None and isinstance(cause, ssl.SSLError) and is_alert(cause):
             trouble = handshake_trouble(cause, tls, connection.address.host, connection.address.port)
             raise _refused(where, trouble) from error
@@ -313,8 +328,8 @@ def _converse(connection: Connection, login: Login, where: str, timeout_s: float
     raise _refused(where, f"{about} did not end after {SASL_ROUNDS_MAX} rounds; check {login.check}")
 
 
-def _refused(where: str, reason: str, error_code: int = SASL_AUTHENTICATION_FAILED) -> BrokerRefused:
-    return BrokerRefused(f"{where}: {reason}", error_code=error_code)
+def _refused(where: str, reason: str, error_code: int = SASL_AUTHENTICATION_FAILED) -> LoginRefused:
+    return LoginRefused(f"{where}: {reason}", error_code=error_code)
 
 
 def _reason(error: BaseException, timeout_s: float) -> str:

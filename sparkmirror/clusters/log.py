@@ -27,13 +27,21 @@ from sparkmirror.errors import (
     ClusterError,
     ClusterUnreachable,
     ConnectionLost,
+    FlowOwnedByAnother,
     InternalError,
+    RequestRefused,
     SourceOffsetLost,
     SourceTruncated,
 )
 from sparkmirror.model import TopicPartition
-from sparkmirror.wire import AbortedTransactions, BatchView, Record, build_batch, read_batches, read_records
-from sparkmirror.wire.error_codes import OFFSET_OUT_OF_RANGE, THROTTLING_QUOTA_EXCEEDED
+from sparkmirror.wire import AbortedTransactions, BatchView, Producer, Record, build_batch, read_batches, read_records
+from sparkmirror.wire.codecs import GZIP, NONE
+from sparkmirror.wire.error_codes import (
+    DUPLICATE_SEQUENCE_NUMBER,
+    INVALID_PRODUCER_EPOCH,
+    OFFSET_OUT_OF_RANGE,
+    THROTTLING_QUOTA_EXCEEDED,
+)
 
 T = TypeVar("T")
 
@@ -45,6 +53,7 @@ SETTLE_S_MAX = 60.0
 STALL_S_MAX = 960.0
 IDLE_S_MAX = 10.0  # for who reads what is there: a log that should hold more and brings nothing for so long is not available
 APPEND_BATCH_BYTES = 512 << 10
+APPEND_PLAIN_BYTES = 64 << 10  # a larger batch that must be whole is compressed: JSON shrinks to a tenth
 REQUEST_TIMEOUT_S = 30.0
 APPEND_TIMEOUT_S = 20.0  # what is appended here is small, and a failure must be reported within 30 s
 FOLLOW_TIMEOUT_S = 10.0  # a follower's answer is small, and its reader must soon know that none comes
@@ -114,6 +123,19 @@ def read_raw(
     batches = read_batches(memoryview(frame), part.start, part.end)
     wanted = [batch for batch in batches if batch.last_offset >= offset]
     return RawRead(wanted, part.aborted, part.log_start, part.high_watermark, part.last_stable)
+
+
+def read_timestamp(client: ClusterClient, node: int, partition: TopicPartition, offset: int) -> int:
+    """The timestamp of the record at `offset`, by its batch's header; −1 if the leader has none there. Asked once."""
+    limits = FetchLimits(0, 0, 1, 1, 0)  # the first batch comes whole
+    frame, part = client.talk(node, lambda c: _fetch(c, partition, offset, limits, FOLLOW_TIMEOUT_S))
+    if part.error:
+        return -1
+    batches = read_batches(memoryview(frame), part.start, part.end, verify_crc=False)  # damage is what may stop a copy
+    found = next((batch for batch in batches if batch.last_offset >= offset), None)
+    if found is None:
+        return -1
+    return found.max_timestamp if found.is_log_append_time else found.base_timestamp
 
 
 def read_to_end(client: ClusterClient, partition: TopicPartition, offset: int = 0) -> Iterator[Record]:
@@ -238,14 +260,42 @@ def append_records(
         chunk.append(Record(len(chunk), timestamp_ms, key, value, ()))
         size += len(key) + len(value or b"") + 32
         if size > APPEND_BATCH_BYTES:
-            _append(client, partition, chunk)
+            _append(client, partition, build_batch(chunk))
             chunk, size = [], 0
     if chunk:
-        _append(client, partition, chunk)
+        _append(client, partition, build_batch(chunk))
 
 
-def _append(client: ClusterClient, partition: TopicPartition, records: list[Record]) -> None:
-    batch = build_batch(records)
+def whole_batch(
+    partition: TopicPartition,
+    entries: Sequence[tuple[bytes, bytes | None]],
+    timestamp_ms: int,
+    producer: tuple[int, int],
+) -> bytearray:
+    """All records in one batch, the first of this producer (id, epoch) in the partition; raises RequestRefused."""
+    records = [Record(at, timestamp_ms, key, value, ()) for at, (key, value) in enumerate(entries)]
+    size = sum(len(key) + len(value or b"") + 32 for key, value in entries)
+    codec = GZIP if size > APPEND_PLAIN_BYTES else NONE
+    batch = build_batch(records, codec=codec, producer=Producer(*producer, 0))
+    if len(batch) > APPEND_BATCH_BYTES:
+        raise RequestRefused(
+            f"{len(records)} records must be appended to {partition} at once and have {len(batch)} bytes, the limit is "
+            f"{APPEND_BATCH_BYTES}",
+            hint="ask for one topic or partition after another: --topic, --partition",
+        )
+    return batch
+
+
+def append_whole(client: ClusterClient, partition: TopicPartition, batch: bytearray) -> None:
+    """Appends a batch of `whole_batch`, acked by all: it is in the log as a whole or not at all.
+
+    Once a newer epoch of its producer was fenced there it is refused (FlowOwnedByAnother), however late it arrives. The
+    broker finds out a repeated batch.
+    """
+    _append(client, partition, batch)
+
+
+def _append(client: ClusterClient, partition: TopicPartition, batch: bytearray) -> None:
     parts = encode_produce({partition.topic: [(partition.partition, batch)]})
 
     what, needs = f"append to {partition}", f"Write on topic {partition.topic}"
@@ -261,6 +311,10 @@ def _append(client: ClusterClient, partition: TopicPartition, records: list[Reco
         verdicts = parse_produce(frame, at, by_id=False)
         if len(verdicts) != 1:
             raise InternalError(f"{partition}: one batch sent, {len(verdicts)} verdicts")
+        if verdicts[0].error == INVALID_PRODUCER_EPOCH:
+            raise FlowOwnedByAnother(f"cluster {client.alias}: {what}: another owner has raised the epoch since")
+        if verdicts[0].error == DUPLICATE_SEQUENCE_NUMBER:
+            return  # it landed when its answer was lost
         client.check(verdicts[0].error, what, needs)
 
     client.retry(send)

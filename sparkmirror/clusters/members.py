@@ -14,6 +14,7 @@ from sparkmirror.clusters.connection import Connection
 from sparkmirror.wire.error_codes import GROUP_ID_NOT_FOUND
 
 DEAD = "Dead"
+NAMED_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,12 @@ class DescribedGroup:
     state: str
     protocol_type: str
     members: tuple[GroupMember, ...]
+
+    def named_members(self) -> str:
+        """How many they are, and who the first ones are."""
+        named = ", ".join(f"{member.client_id} at {member.host.lstrip('/')}" for member in self.members[:NAMED_MAX])
+        count = len(self.members)
+        return f"{count} member{'' if count == 1 else 's'} ({named}{', …' if count > NAMED_MAX else ''})"
 
 
 def describe_groups(client: ClusterClient, names: Collection[str]) -> dict[str, DescribedGroup]:

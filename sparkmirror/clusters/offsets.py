@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
 
-from sparkmirror.clusters.client import ClusterClient
+from sparkmirror.clusters.client import ClusterClient, grouped
 from sparkmirror.clusters.connection import Connection
+from sparkmirror.errors import ClusterUnreachable, ConnectionLost
 from sparkmirror.model import TopicPartition
 
 NEWEST, EARLIEST, LATEST = -3, -2, -1  # in the place of a timestamp; NEWEST is the record with the largest one (KIP-734)
@@ -100,6 +101,27 @@ def list_offsets(
         return {partition: (listed.offset, listed.leader_epoch) for partition, listed in found.items()}
 
     return client.retry(look) if partitions else {}
+
+
+def ask_leaders(
+    client: ClusterClient,
+    leaders: Mapping[TopicPartition, int],
+    *,
+    timestamp: int,
+    read_committed: bool = False,
+) -> dict[TopicPartition, Listed]:
+    """What each leader says, asked once: without the partitions of leaders that do not answer; raises if none answers."""
+    found: dict[TopicPartition, Listed] = {}
+    trouble: ClusterUnreachable | ConnectionLost | None = None
+    for node, led in grouped(leaders).items():
+        wanted = dict.fromkeys(led, timestamp)
+        try:
+            found |= ask_offsets(client, node, wanted, read_committed=read_committed, timeout_s=client.look_s)
+        except (ClusterUnreachable, ConnectionLost) as error:
+            trouble = error
+    if trouble is not None and not found:
+        raise trouble
+    return found
 
 
 def partition_ends(client: ClusterClient, partition: TopicPartition) -> tuple[int, int, int, int]:

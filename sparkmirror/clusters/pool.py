@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -10,7 +11,7 @@ from sparkmirror.clusters import clock
 from sparkmirror.clusters.connection import Address, Connection, connect
 from sparkmirror.clusters.metadata import ClusterView
 from sparkmirror.config import ClusterSettings
-from sparkmirror.errors import ConnectionLost, SparkmirrorError
+from sparkmirror.errors import ClusterUnreachable, ConnectionLost, SparkmirrorError
 
 T = TypeVar("T")
 
@@ -31,6 +32,8 @@ class ConnectionPool:
         self._idle: dict[Address, list[tuple[Connection, float]]] = {}  # since when; the last one is lent first
         self._lent: set[Connection] = set()
         self._lock = threading.Lock()
+        self._asked: dict[object, float] = {}  # since when somebody waits for an answer
+        self._heard_at = self._failed_at = clock.now()
 
     @property
     def addresses(self) -> list[Address]:
@@ -52,8 +55,34 @@ class ConnectionPool:
             any_release=self._any_release,
         )
 
+    @property
+    def silent_s(self) -> float:
+        """For how long no broker has answered although one was asked; 0 while nobody asks or the last answer was one."""
+        asked = min(list(self._asked.values()), default=math.inf)
+        if self._failed_at > self._heard_at:
+            asked = min(asked, self._failed_at)
+        return max(clock.now() - max(asked, self._heard_at), 0.0)
+
     def talk(self, address: Address, action: Callable[[Connection], T]) -> T:
         """Runs `action` alone on a connection. One that was lost takes the idle ones to the same broker with it."""
+        asked, began = object(), clock.now()
+        self._asked[asked] = began
+        try:
+            found = self._talk(address, action)
+        except (ConnectionLost, ClusterUnreachable):
+            if self._failed_at <= self._heard_at:
+                self._failed_at = clock.now()
+            raise
+        except SparkmirrorError:
+            self._heard_at = clock.now()
+            raise
+        else:
+            self._heard_at = clock.now()
+            return found
+        finally:
+            del self._asked[asked]
+
+    def _talk(self, address: Address, action: Callable[[Connection], T]) -> T:
         connection = self._take(address)
         is_sound = False
         try:

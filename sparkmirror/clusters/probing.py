@@ -54,6 +54,11 @@ class PartitionEnds:
         """Whether there was an answer."""
         return self.error == 0
 
+    @property
+    def has_no_leader(self) -> bool:
+        """Whether nobody leads the partition, or its leader is not reached."""
+        return self.error in LEADER_MOVING or self.error == codes.NETWORK_EXCEPTION
+
 
 def probe_ends(client: ClusterClient, partitions: Collection[TopicPartition]) -> dict[TopicPartition, PartitionEnds]:
     """The ends of each partition: where its log begins, then where it ends."""

@@ -16,9 +16,10 @@ from kafka.protocol.api_key import ApiKey
 
 from sparkmirror.clusters.client import ClusterClient
 from sparkmirror.clusters.connection import Connection
+from sparkmirror.clusters.error_codes import name_of
 from sparkmirror.clusters.rights import refusal
 from sparkmirror.model import ConfigEntry
-from sparkmirror.wire.error_codes import NOT_CONTROLLER, TOPIC_ALREADY_EXISTS
+from sparkmirror.wire.error_codes import INVALID_REPLICATION_FACTOR, NOT_CONTROLLER, TOPIC_ALREADY_EXISTS
 
 SET, DELETE = 0, 1
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
@@ -60,6 +61,13 @@ def create_topics(client: ClusterClient, topics: Sequence[NewTopic], *, dry_run:
         )
 
     return _results(client, build, "topics", "Create") if topics else {}
+
+
+def factor_hint(refused: str, key: str, brokers: int) -> str:
+    """The key to change where a topic was refused for want of brokers, "" where that was not the reason."""
+    if not refused.startswith(name_of(INVALID_REPLICATION_FACTOR)):
+        return ""
+    return f"write {key} = {brokers}: the cluster has {brokers} broker{'' if brokers == 1 else 's'}"
 
 
 def extend_topics(client: ClusterClient, counts: Mapping[str, int]) -> dict[str, str | None]:

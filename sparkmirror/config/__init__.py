@@ -4,7 +4,7 @@ from sparkmirror.config.client_keys import CLIENT_KEYS, SECURITY_KEYS
 from sparkmirror.config.connect_transforms import ConnectPredicate, ConnectTransform
 from sparkmirror.config.keys import CONNECTOR_KEYS, DRIVER_KEYS, FLOW_KEYS, WORKER_KEYS, Key, Kind, Scope
 from sparkmirror.config.secrets import HIDDEN, Secret
-from sparkmirror.config.settings import choose_flow, choose_flows, load, parse, require_enabled_flow
+from sparkmirror.config.settings import choose_flow, choose_flows, load, parse, require_enabled_flow, shown_connector_texts
 from sparkmirror.config.transforms import TransformSettings
 from sparkmirror.config.values import ClusterSettings, FlowSettings, Settings
 
@@ -31,4 +31,5 @@ __all__ = [
     "load",
     "parse",
     "require_enabled_flow",
+    "shown_connector_texts",
 ]

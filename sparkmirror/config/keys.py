@@ -224,6 +224,10 @@ _SOURCE = [
         "when the source deleted records before they were copied: stop the partition and say so, or skip them, say so once "
         "and keep the gap in the ledger", _CONN, choices=("stop", "skip"), ours=True),
     Key("on.source.gap.skip.topics", LIST, "", "regexes of topics that skip although the flow stops", _CONN, ours=True),
+    Key("on.positions.removed", STRING, "reset",
+        "when positions were removed from the offsets topic while the flow was stopped (a tombstone, or the topic deleted): "
+        "restart these partitions at auto.offset.reset as MirrorMaker 2 does, stop them, or ignore it and write the "
+        "positions anew", _CONN, choices=("reset", "stop", "ignore"), ours=True),
 ]  # fmt: skip
 
 _CHECKPOINT = [
@@ -277,7 +281,8 @@ WORKER_KEYS = table([
     Key("client.id", STRING, "", "client name; not written: A->B", _WORK, unused="clients are named by this program"),
     Key("offset.storage.topic", STRING, None, "stored positions; not written: mm2-offsets.A.internal", _WORK),
     Key("offset.storage.partitions", INT, "25", "partitions of that topic, -1 = the broker's default", _WORK),
-    Key("offset.storage.replication.factor", SHORT, "3", "replicas of that topic, -1 = the broker's default", _WORK),
+    Key("offset.storage.replication.factor", SHORT, "3", "replicas of that topic and the ledger, -1 = the broker's default",
+        _WORK, differs="not written: the largest of the three `…topic.replication.factor` of internal topics, at most 3"),
     Key("status.storage.topic", STRING, None, "connector states; not written: mm2-status.A.internal", _WORK,
         unused=NO_STATES),
     Key("status.storage.partitions", INT, "5", "partitions of that topic", _WORK, unused=NO_STATES),

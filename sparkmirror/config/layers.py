@@ -129,6 +129,12 @@ def custom_texts(connector: Texts) -> Mapping[str, str]:
     return MappingProxyType({name: text for name, text in connector.items() if not _may_be_secret(name)})
 
 
+def shown_texts(written: Texts, flow: FlowName) -> dict[str, str]:
+    """The connectors' keys as the file writes them, for everybody to see: references to providers stay as they are."""
+    connector = connector_texts(written, flow)
+    return {name: str(Secret(text)) if _may_be_secret(name) else text for name, text in connector.items()}
+
+
 def _may_be_secret(name: str) -> bool:
     if name.endswith(_SECRET_NAMES):
         return True

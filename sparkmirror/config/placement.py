@@ -5,7 +5,6 @@ MirrorMaker 2 drops a key in the wrong place in silence; here every such key is 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -19,7 +18,9 @@ from sparkmirror.config.keys import (
     WORKER_TOP_PREFIXES,
     Key,
 )
+from sparkmirror.config.nearest import similar
 from sparkmirror.config.parsing import shown
+from sparkmirror.config.properties import Entry
 from sparkmirror.model import FlowName
 
 UNKNOWN_KEY = "has no effect: unknown key"
@@ -28,14 +29,21 @@ _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _STEPS = ("transforms.", "predicates.")
 _CONNECT_FAMILIES = (*_STEPS, "topic.creation.")
 _NEVER_THERE = "has no effect, MirrorMaker 2 writes it for its own tasks"
+# Where MirrorMaker 2 reads the keys of a client, of which it drops all at top level.
+CLIENT_PLACES = {
+    "consumer": "`<source>.consumer.…` or `<source>-><target>.source.consumer.…`",
+    "producer": "`<target>.producer.…` or `<source>-><target>.producer.override.…`",
+    "admin": "`<cluster>.admin.…` or `<source>-><target>.admin.…`",
+}
 _ONE_LOGIN = "is not used: all clients of a cluster log in alike"
-_SUGGEST_CUTOFF = 0.75
-_SUGGEST_LENGTH_APART = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A written key: its definition if known, what is odd (`warning`) or wrong (`problem`) about where it stands."""
+    """A written key: its definition if known, what is odd (`warning`) or wrong (`problem`) about where it stands.
+
+    `right_place` is set for a client key at top level, where MirrorMaker 2 drops all of them: one warning names them all.
+    """
 
     level: str
     name: str
@@ -44,6 +52,7 @@ class Place:
     alias: str | None = None
     warning: str = ""
     problem: str = ""
+    right_place: str = ""
 
     @property
     def counts(self) -> bool:
@@ -107,7 +116,7 @@ def _flow_key(name: str, flow: FlowName) -> tuple[Key | None, str]:
         return None, ""
     if name.startswith((*_CONNECT_FAMILIES, "config.providers.")):
         return None, "has no effect here"
-    return None, _unknown(name, [*CONNECTOR_KEYS, *FLOW_KEYS])
+    return None, UNKNOWN_KEY
 
 
 def _flow_client_key(name: str, flow: FlowName) -> tuple[Key | None, str] | None:
@@ -117,7 +126,7 @@ def _flow_client_key(name: str, flow: FlowName) -> tuple[Key | None, str] | None
         side, rest = "", name
     if side and rest.startswith("cluster."):
         tail = rest.removeprefix("cluster.")
-        return SECURITY_KEYS.get(tail), _login_warning(tail, flow, side) or _unknown(tail, SECURITY_KEYS)
+        return SECURITY_KEYS.get(tail), _login_warning(tail, flow, side) or UNKNOWN_KEY
     role, _, tail = rest.partition(".")
     if role not in ROLES or not tail:
         return None
@@ -173,7 +182,7 @@ def _other_cluster_key(alias: str, name: str) -> str:
     roles = [role for role in ROLES if name in CLIENT_KEYS[role]]
     if roles:
         return "has no effect without a role; write " + " or ".join(f"`{alias}.{role}.{name}`" for role in roles)
-    return _unknown(name, [*SECURITY_KEYS, *WORKER_KEYS])
+    return UNKNOWN_KEY
 
 
 def _top_place(name: str, clusters: tuple[str, ...]) -> Place:
@@ -184,13 +193,37 @@ def _top_place(name: str, clusters: tuple[str, ...]) -> Place:
         return Place("top", name, WORKER_KEYS[name], warning=_ignored(WORKER_KEYS[name]))
     if name.startswith("config.providers."):
         return Place("top", name)
+    role, _, tail = name.partition(".")
+    if role in ROLES and tail:
+        return Place("top", name, right_place=CLIENT_PLACES[role])
     key, warning = _dropped_at_top(name)
     return Place("top", name, key, warning=warning or _unknown_at_top(name, clusters))
 
 
+def client_keys_warning(entries: Mapping[str, Entry], misplaced: Mapping[str, Place]) -> str:
+    """One sentence about all client keys at top level: where they belong, and which have no effect there either."""
+    lines = ", ".join(str(entries[written].line) for written in misplaced)
+    names = ", ".join(shown(written)[1:-1] for written in misplaced)
+    places = dict.fromkeys(place.right_place for place in misplaced.values())
+    idle: dict[str, list[str]] = {}
+    for written in misplaced:
+        idle.setdefault(_why_idle(written), []).append(shown(written)[1:-1])
+    idle.pop("", None)
+    there = "".join(f"; no effect there either, here: {', '.join(keys)} ({reason})" for reason, keys in idle.items())
+    return (
+        f"line{'s' if len(misplaced) > 1 else ''} {lines}: {names}: client keys have no effect at top level, in "
+        f"MirrorMaker 2 neither; write {', '.join(places)}{there}"
+    )
+
+
+def _why_idle(written: str) -> str:
+    role, _, name = written.partition(".")
+    known = CLIENT_KEYS[role].get(name.removeprefix("override."))
+    return "" if known is None else known.ignored or known.unused
+
+
 def _dropped_at_top(name: str) -> tuple[Key | None, str]:
     """A key that MirrorMaker 2 reads elsewhere and drops at top level."""
-    role, _, tail = name.partition(".")
     nowhere = "has no effect at top level; write"
     if name in WORKER_KEYS:
         return WORKER_KEYS[name], f"{nowhere} `<target>.{name}`"
@@ -198,14 +231,6 @@ def _dropped_at_top(name: str) -> tuple[Key | None, str]:
         return FLOW_KEYS[name], f"{nowhere} `<source>-><target>.{name}`"
     if name in TASK_KEYS:
         return TASK_KEYS[name], _NEVER_THERE
-    if role in ROLES and tail:
-        tail = tail.removeprefix("override.")
-        flow_form = f"<source>-><target>.{role}.{'override.' if role == 'producer' else ''}{tail}"
-        side = {"consumer": "<source>", "producer": "<target>", "admin": "<cluster>"}[role]
-        known = CLIENT_KEYS[role].get(tail)
-        reason = (known.ignored or known.unused) if known is not None else ""
-        there = f", where MirrorMaker 2 reads it; here it has no effect there either: {reason}" if reason else ""
-        return None, f"{nowhere} `{side}.{role}.{tail}` or `{flow_form}`{there}"
     if name.startswith(_CONNECT_FAMILIES) or ".override." in name:
         return None, f"{nowhere} `<source>-><target>.{name}`"
     if name.startswith(_CONVERTERS):
@@ -215,15 +240,15 @@ def _dropped_at_top(name: str) -> tuple[Key | None, str]:
 
 def _unknown_at_top(name: str, clusters: tuple[str, ...]) -> str:
     alias, _, tail = name.partition(".")
-    if tail in SECURITY_KEYS or tail.startswith(tuple(role + "." for role in ROLES)):
+    if tail in SECURITY_KEYS or tail in WORKER_KEYS or tail.startswith(tuple(role + "." for role in ROLES)):
         return f"has no effect: no cluster is called {shown(alias)}{_nearest(alias, clusters)}"
-    return _unknown(name, [*DRIVER_KEYS, *CONNECTOR_KEYS, *SECURITY_KEYS])
+    return UNKNOWN_KEY
 
 
 def _client_key(role: str, name: str) -> tuple[Key | None, str]:
     known = SECURITY_KEYS.get(name) or CLIENT_KEYS[role].get(name)
     if known is None:
-        return None, _unknown(name, [*CLIENT_KEYS[role], *SECURITY_KEYS])
+        return None, UNKNOWN_KEY
     return known, _ignored(known)
 
 
@@ -231,12 +256,6 @@ def _ignored(key: Key) -> str:
     return f"has no effect: {key.ignored}" if key.ignored else ""
 
 
-def _unknown(name: str, known: Iterable[str] | Mapping[str, Key]) -> str:
-    return f"{UNKNOWN_KEY}{_nearest(name, known)}"
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    # Only names of about the same length are compared: a hostile file may hold tens of thousands of unknown keys.
-    near = [other for other in known if abs(len(other) - len(name)) <= _SUGGEST_LENGTH_APART]
-    found = difflib.get_close_matches(name, near, n=1, cutoff=_SUGGEST_CUTOFF)
-    return f"; nearest known: `{found[0]}`" if found else ""
+def _nearest(alias: str, clusters: Iterable[str]) -> str:
+    found = similar(alias, clusters)
+    return f"; nearest known: `{found}`" if found else ""

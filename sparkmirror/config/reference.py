@@ -26,6 +26,10 @@ Every key of MirrorMaker 2 (Apache Kafka 4.3.1) and what it does here. Generated
 A key of MirrorMaker 2 works, is refused with the reason, or causes a warning with the reason; none is ignored silently.
 `sparkmirror plan FILE` shows the warnings of a file without starting anything.
 
+An unknown key that resembles a known one (`A->B.topic`, `bootstrap.server`) or was its name before Kafka 4
+(`topics.blacklist`) is refused with its line, the right key and what would happen without it: MirrorMaker 2 ignores it, and
+copies every topic. Other unknown keys cause a warning. With `--allow-unknown-keys` all of them do.
+
 | where | written as | |
 |---|---|---|
 | top | `key` | for all flows or all clusters |
@@ -35,8 +39,9 @@ A key of MirrorMaker 2 works, is refused with the reason, or causes a warning wi
 | role | `A.consumer.key`, `A->B.source.consumer.key` | for a client of one kind |
 
 At top level MirrorMaker 2 ignores `producer.*`, `consumer.*`, `admin.*` and the keys marked *flow* below. Here that causes a
-warning with the right place. Types are Kafka's; a LIST is split at commas, so a pattern cannot contain a comma; patterns
-have Java's syntax and must match the whole name. Intervals are in seconds; a negative value means never.
+warning with the right place, one for all client keys. Types are Kafka's; a LIST is split at commas, so a pattern cannot
+contain a comma; patterns have Java's syntax and must match the whole name. Intervals are in seconds; a negative value means
+never.
 """
 _EXACTLY_ONCE = """## Exactly once
 

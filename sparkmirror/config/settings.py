@@ -16,8 +16,9 @@ from sparkmirror.config.client_keys import SECURITY_KEYS
 from sparkmirror.config.connect_transforms import ConnectTransform, connect_warnings, read_connect_transforms
 from sparkmirror.config.custom_classes import CUSTOM_METHODS, is_class_reference
 from sparkmirror.config.keys import CONNECTOR_KEYS, FLOW_KEYS, WORKER_KEYS, Key
+from sparkmirror.config.nearest import RENAMED, key_named, nearest_key
 from sparkmirror.config.parsing import ValueRefused, is_exactly_true, parse_servers, parse_value, shown, split_list
-from sparkmirror.config.placement import UNKNOWN_KEY, Place, place_of
+from sparkmirror.config.placement import UNKNOWN_KEY, Place, client_keys_warning, place_of
 from sparkmirror.config.properties import Entry, PropertiesFile, parse_properties
 from sparkmirror.config.providers import declare
 from sparkmirror.config.transforms import read_transforms, transform_key_problem
@@ -28,31 +29,41 @@ from sparkmirror.model import FlowName
 # The largest real files have a few thousand lines; a larger one is a wrong path.
 FILE_BYTES_MAX = 1 << 20
 CLUSTERS_MAX = 100
+# Topics whose replication factors the ledger and stored positions follow.
+INTERNAL_TOPICS = ("checkpoints", "heartbeats", "offset_syncs")
+INTERNAL_FACTOR_MAX = 3
+ALLOW_HINT = "correct the keys; for keys that are meant as they are: --allow-unknown-keys"
 
 
 @dataclass(slots=True)
 class _Reading:
     """One file while it is read: what was written, what it resolves to, what was found wrong."""
 
+    file: PropertiesFile
     entries: dict[str, Entry]
+    allows_unknown_keys: bool
+    has_resembling_keys: bool = False
     texts: dict[str, str] = field(default_factory=dict)
     problems: list[tuple[int, str]] = field(default_factory=list)
     warnings: list[tuple[int, str]] = field(default_factory=list)
 
     def problem(self, key: str, sentence: str) -> None:
-        self.problems.append(self._told(key, sentence))
+        self.problems.append(self._located(key, sentence))
 
     def warn(self, key: str, sentence: str) -> None:
-        self.warnings.append(self._told(key, sentence))
+        self.warnings.append(self._located(key, sentence))
 
-    def _told(self, key: str, sentence: str) -> tuple[int, str]:
+    def _located(self, key: str, sentence: str) -> tuple[int, str]:
         entry = self.entries.get(key)
         where = "" if entry is None else f"line {entry.line}: "
         return (0 if entry is None else entry.line), f"{where}{shown(key)[1:-1]}: {sentence}"
 
 
-def load(path: str) -> Settings:
-    """The settings of the file at `path`; raises `ConfigFileUnreadable` or `ConfigInvalid`."""
+def load(path: str, *, allow_unknown_keys: bool = False) -> Settings:
+    """The settings of the file at `path`; raises `ConfigFileUnreadable` or `ConfigInvalid`.
+
+    An unknown key that resembles a known one is a mistake, with `allow_unknown_keys` a warning like other unknown keys.
+    """
     try:
         with open(path, "rb") as file:
             content = file.read(FILE_BYTES_MAX + 1)
@@ -61,13 +72,24 @@ def load(path: str) -> Settings:
         raise ConfigFileUnreadable(f"{path} cannot be read: {reason}", hint="give a readable file") from error
     if len(content) > FILE_BYTES_MAX:
         raise ConfigFileUnreadable(f"{path} is larger than {FILE_BYTES_MAX} bytes")
-    return _settings(content.decode("iso-8859-1"), path, hashlib.sha256(content).hexdigest(), os.environ)
+    reading = _read(content.decode("iso-8859-1"), allow_unknown_keys=allow_unknown_keys)
+    return _settings(reading, path, hashlib.sha256(content).hexdigest(), os.environ)
 
 
-def parse(text: str, path: str, variables: Mapping[str, str] | None = None) -> Settings:
+def parse(
+    text: str, path: str, variables: Mapping[str, str] | None = None, *, allow_unknown_keys: bool = False
+) -> Settings:
     """The settings of `text`; `path` is only named in messages, `variables` stand for the environment's."""
     digest = hashlib.sha256(text.encode("iso-8859-1", "backslashreplace")).hexdigest()
-    return _settings(text, path, digest, os.environ if variables is None else variables)
+    reading = _read(text, allow_unknown_keys=allow_unknown_keys)
+    return _settings(reading, path, digest, os.environ if variables is None else variables)
+
+
+def shown_connector_texts(settings: Settings) -> dict[FlowName, dict[str, str]]:
+    """The settings of each flow's connectors as the file writes them now, without secrets."""
+    with open(settings.path, encoding="iso-8859-1") as file:
+        written = {key: entry.value for key, entry in parse_properties(file.read()).last().items()}
+    return {flow.name: layers.shown_texts(written, flow.name) for flow in settings.flows}
 
 
 def require_enabled_flow(settings: Settings, targets: Collection[str] | None) -> None:
@@ -102,20 +124,23 @@ def _unknown(settings: Settings, flows: Collection[str], found: str) -> FlowUnkn
     return FlowUnknown(f"{settings.path}: expected one of its enabled flows, found {found}", hint=hint)
 
 
-def _settings(text: str, path: str, digest: str, variables: Mapping[str, str]) -> Settings:
+def _read(text: str, *, allow_unknown_keys: bool) -> _Reading:
     file = parse_properties(text)
-    reading = _Reading(file.last())
-    reading.problems.extend(file.problems)
-    _warn_of_repeats(reading, file)
+    return _Reading(file, file.last(), allow_unknown_keys, problems=list(file.problems))
+
+
+def _settings(reading: _Reading, path: str, digest: str, variables: Mapping[str, str]) -> Settings:
+    _warn_of_repeats(reading, reading.file)
     _resolve(reading, variables)
-    clusters = _clusters(reading, file)
+    clusters = _clusters(reading, reading.file)
     _check_entries(reading, clusters)
     flows = _flows(reading, clusters, os.path.dirname(path))
     if not reading.problems:
         reading.problems.extend((0, sentence) for sentence in flow_problems(flows))
     reading.warnings.extend((0, sentence) for sentence in flow_warnings(flows))
     if reading.problems:
-        raise ConfigInvalid(path, [sentence for _, sentence in sorted(reading.problems)])
+        hint = ALLOW_HINT if reading.has_resembling_keys else ""
+        raise ConfigInvalid(path, [sentence for _, sentence in sorted(reading.problems)], hint=hint)
     return Settings(path, digest, clusters, flows, tuple(sentence for _, sentence in sorted(reading.warnings)))
 
 
@@ -168,6 +193,7 @@ def _clusters(reading: _Reading, file: PropertiesFile) -> tuple[str, ...]:
 def _check_entries(reading: _Reading, clusters: tuple[str, ...]) -> None:
     policies = [text for written, text in reading.texts.items() if written.endswith("replication.policy.class")]
     has_policy = any(is_class_reference(text.strip()) for text in policies)
+    misplaced: dict[str, Place] = {}
     for written, entry in reading.entries.items():
         if written in clusters and entry.value.startswith("->"):
             reading.problem(written, f"a blank ends a key; write {shown(written + '->…')[1:-1]} without blanks")
@@ -176,17 +202,52 @@ def _check_entries(reading: _Reading, clusters: tuple[str, ...]) -> None:
         problem = transform_key_problem(place.name, reading.texts[written]) if place.level == "transform" else place.problem
         if problem and clusters:
             reading.problem(written, problem)
-        if place.warning and not _is_for_custom_class(reading.texts, place, has_policy=has_policy):
+        if place.right_place:
+            misplaced[written] = place
+        elif place.warning == UNKNOWN_KEY:
+            _check_unknown(reading, written, place, clusters, has_policy=has_policy)
+        elif place.warning:
             reading.warn(written, place.warning)
         if place.key is not None and place.counts:
             _check_value(reading, written, place, place.key)
+    if misplaced:
+        first = next(iter(misplaced))
+        reading.warnings.append((reading.entries[first].line, client_keys_warning(reading.entries, misplaced)))
     _warn_of_precedence(reading, clusters)
 
 
+def _check_unknown(
+    reading: _Reading, written: str, place: Place, clusters: tuple[str, ...], *, has_policy: bool
+) -> None:
+    """A key that nobody knows: a mistake if it resembles one that we know, else without an effect."""
+    is_for_class = _is_for_custom_class(reading.texts, place, has_policy=has_policy)
+    near = nearest_key(place.level, place.name, has_own_keys=is_for_class)
+    right = written.removesuffix(place.name) + near
+    is_for_older = place.name in RENAMED and right in reading.entries  # written beside it for an older Kafka
+    # Without aliases the keys of clusters look like others at top level.
+    is_mistake = not reading.allows_unknown_keys and not is_for_older and (bool(clusters) or near == "clusters")
+    if near and is_mistake:
+        reading.has_resembling_keys = True
+        reading.problem(written, f"unknown key, expected {shown(right)}; {_without(reading, place, right, near)}")
+    elif near or not is_for_class:
+        reading.warn(written, UNKNOWN_KEY + (f"; nearest known: {shown(right)}" if near else ""))
+
+
+def _without(reading: _Reading, place: Place, right: str, near: str) -> str:
+    """What would happen if an unknown key had no effect."""
+    written = right if right in reading.entries else near
+    key, default = key_named(near), None
+    if key is not None and not key.secret:
+        default = key.effective_default
+    if written in reading.entries and (place.level == "flow" or near in SECURITY_KEYS or written == right):
+        return f"without an effect it would leave {shown(written)} on line {reading.entries[written].line}"
+    if default is None:
+        return f"without an effect it would leave {shown(near)} unset"
+    return f"without an effect it would leave {shown(near)} at its default {shown(default) if default else '(empty)'}"
+
+
 def _is_for_custom_class(texts: Mapping[str, str], place: Place, *, has_policy: bool) -> bool:
-    """Whether a key that we do not know may be one that a class of the user's reads, and looks like no key of ours."""
-    if place.warning != UNKNOWN_KEY:
-        return False
+    """Whether a key that we do not know may be one that a class of the user's reads."""
     if place.flow is None:
         return has_policy and place.level == "top" and place.name.startswith("replication.policy.")
     return _has_custom_class({key: texts.get(f"{place.flow}.{key}", texts.get(key, "")) for key in CUSTOM_METHODS})
@@ -289,6 +350,8 @@ def _flow(
     values["replication_policy_separator"] = "." if written_separator is None else written_separator
     in_internal = written_separator is None or is_exactly_true(internal)
     values["replication_policy_internal_topic_separator_enabled"] = in_internal
+    if "offset.storage.replication.factor" not in worker:
+        values["offset_storage_replication_factor"] = internal_factor(values)
     side = "target" if values["offset_syncs_topic_location"] == "target" else "source"
     wanted = {found.name for found in fields(FlowSettings)} - {"name"}
     return FlowSettings(
@@ -312,6 +375,15 @@ def _flow(
         target_admin=layers.finished(layers.client_texts(connector, "target", "admin"), "admin"),
         offset_syncs_admin=layers.finished(layers.client_texts(connector, side, "admin"), "admin"),
     )
+
+
+def internal_factor(values: Mapping[str, Any]) -> int:
+    """Replicas of the ledger and of stored positions where the file does not say.
+
+    As many as it gives MirrorMaker 2's other internal topics, and at most Connect's default.
+    """
+    factors = [int(values[f"{name}_topic_replication_factor"]) for name in INTERNAL_TOPICS]
+    return min(INTERNAL_FACTOR_MAX, max(factors))
 
 
 def _has_custom_class(connector: Mapping[str, str]) -> bool:

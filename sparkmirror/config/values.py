@@ -94,6 +94,7 @@ class FlowSettings:
     lag_group_enabled: bool
     on_source_gap: str
     on_source_gap_skip_topics: tuple[str, ...]
+    on_positions_removed: str
     metric_names_formats: tuple[str, ...]
 
     tasks_max: int | None

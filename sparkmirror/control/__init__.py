@@ -2,20 +2,14 @@
 
 from sparkmirror.control.acls import AclSync
 from sparkmirror.control.flows import Mirror, RunOptions, place_of, run_flows
-from sparkmirror.control.plan import FlowPlan, PartitionStart, Plan, PlannedTopic, make_plan
 from sparkmirror.control.topics import TopicControl, TopicPlan
 
 __all__ = [
     "AclSync",
-    "FlowPlan",
     "Mirror",
-    "PartitionStart",
-    "Plan",
-    "PlannedTopic",
     "RunOptions",
     "TopicControl",
     "TopicPlan",
-    "make_plan",
     "place_of",
     "run_flows",
 ]

@@ -14,8 +14,9 @@ from sparkmirror.clusters import ClusterClient
 from sparkmirror.config import ClusterSettings, FlowSettings, Settings, require_enabled_flow
 from sparkmirror.control.flow_chores import FlowChores
 from sparkmirror.control.heartbeats import Heartbeats
+from sparkmirror.control.loops import KnownFlows, report_loops
 from sparkmirror.control.topics import TopicControl
-from sparkmirror.driver import Conductor, FlowPlace
+from sparkmirror.driver import Conductor, FlowPlace, Verb
 from sparkmirror.errors import ClusterUnreachable, EnvironmentUnfit, SparkmirrorError
 from sparkmirror.session import SparkSlots
 from sparkmirror.status import FlowStatus
@@ -24,6 +25,7 @@ from sparkmirror.topology import ledger_topic, offset_syncs_topic, policy_for, r
 # A broker that is there answers in milliseconds; dialling one that is not takes 5 s. Nobody waits longer than 30 s.
 REACH_S = 25.0
 JOIN_S = 0.5
+STARTING_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class RunOptions:
     standby: bool = False
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
+    verbs: Mapping[str, Verb] = field(default_factory=dict)  # what the owner of a flow can be asked for while it runs
 
 
 class Mirror:
@@ -46,6 +49,7 @@ class Mirror:
         require_custom_classes(settings, options.targets)
         self._settings, self._options = settings, options
         self._flows = settings.enabled_flows(options.targets)
+        self._known = KnownFlows(settings.enabled_flows(None))
         self._threads: list[threading.Thread] = []
         self._conductors: list[Conductor] = []
         self._heartbeats: list[Heartbeats] = []
@@ -56,11 +60,14 @@ class Mirror:
     @property
     def statuses(self) -> list[FlowStatus]:
         """One per flow, copied: the flows' own threads go on changing theirs."""
-        return [_copy(conductor.status) for conductor in self._conductors]
+        return [_copy(conductor) for conductor in self._conductors]
 
     def check(self) -> None:
         """Raises unless some flow can run (all with `--once`). Changes nothing, so it may be interrupted anywhere."""
-        check_reachable(self._flows, all_of_them=self._options.once)
+        reached = check_reachable(self._flows, all_of_them=self._options.once)
+        whole = [flow for flow in self._flows if {flow.name.source, flow.name.target} <= reached]
+        for refusal in report_loops(whole, self._known).refused.values():
+            raise refusal
 
     def start(self) -> None:
         """Starts Spark and the flows, and returns while they start."""
@@ -71,7 +78,8 @@ class Mirror:
         )
         for flow in self._flows:
             place = place_of(self._settings, flow, self._options, slots=slots[str(flow.name)])
-            conductor = Conductor(flow, place, self._spark, TopicControl(flow).discover)
+            discover = TopicControl(flow, known=self._known).discover
+            conductor = Conductor(flow, place, self._spark, discover, self._options.verbs)
             self._conductors.append(conductor)
             thread = self._begin(str(flow.name), conductor.run)
             chores = FlowChores(flow, place, conductor.status, is_over=lambda thread=thread: not thread.is_alive())  # type: ignore[misc]
@@ -79,6 +87,11 @@ class Mirror:
         if not self._options.once:
             self._start_heartbeats()
         threading.Thread(target=self._await_spark, args=(self._spark,), name="await spark", daemon=True).start()
+
+    @property
+    def spark_log(self) -> str:
+        """Where Spark's own log is; empty before the start, and if the JVM is not ours."""
+        return "" if self._spark is None else self._spark.log_path
 
     def _begin(self, name: str, run: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=run, name=name, daemon=True)
@@ -94,7 +107,15 @@ class Mirror:
         for target, flows in into.items():
             heartbeats = Heartbeats(flows, self._teller(target))
             self._heartbeats.append(heartbeats)
-            threading.Thread(target=heartbeats.run, name=f"heartbeats into {target}", daemon=True).start()
+            threading.Thread(target=self._beat, args=(heartbeats,), name=f"heartbeats into {target}", daemon=True).start()
+
+    def _beat(self, heartbeats: Heartbeats) -> None:
+        """Not before it is known that no MirrorMaker 2 runs a flow into the cluster: it writes them, too."""
+        into = [conductor.status for conductor in self._conductors if conductor.status.name.target == heartbeats.target]
+        while any(status.state == "starting" for status in into) and not self._is_stopping:
+            time.sleep(STARTING_S)
+        if not into or any(status.state != "failed" for status in into):
+            heartbeats.run()
 
     def _teller(self, target: str) -> Callable[[str], None]:
         """Shows the trouble of heartbeats at a flow that touches their cluster."""
@@ -180,11 +201,16 @@ def run_flows(settings: Settings, options: RunOptions) -> list[FlowStatus]:
     return mirror.statuses
 
 
-def _copy(status: FlowStatus) -> FlowStatus:
+def _copy(conductor: Conductor) -> FlowStatus:
+    status, silence = conductor.status, conductor.silence
+    is_unknown = status.state == "running" and bool(silence)
     # list(dict.values()) runs without giving up the interpreter lock, so no other thread changes the dict meanwhile.
     partitions = {p.partition: replace(p) for p in list(status.partitions.values())}
     return replace(
         status,
+        state="unknown" if is_unknown else status.state,
+        reason=silence if is_unknown else status.reason,
+        taken_ms=int(time.time() * 1000),
         partitions=partitions,
         stopped_topics=dict(status.stopped_topics),
         notes=status.notes.copy(),
@@ -193,8 +219,8 @@ def _copy(status: FlowStatus) -> FlowStatus:
     )
 
 
-def check_reachable(flows: Collection[FlowSettings], *, all_of_them: bool = True) -> None:
-    """Raises for a cluster of which no broker answers; asks all of them at the same time.
+def check_reachable(flows: Collection[FlowSettings], *, all_of_them: bool = True) -> set[str]:
+    """The aliases of clusters that answer; raises for one of which no broker does; asks all of them at the same time.
 
     Unless `all_of_them` must run, one flow that can is enough: the others wait for their clusters (L48).
     """
@@ -217,6 +243,7 @@ def check_reachable(flows: Collection[FlowSettings], *, all_of_them: bool = True
         del silent[alias]
     if down and (all_of_them or all({flow.name.source, flow.name.target} & down.keys() for flow in flows)):
         raise next(iter(down.values()))
+    return clusters.keys() - down.keys()
 
 
 def _look(settings: ClusterSettings, answers: queue.SimpleQueue[tuple[str, SparkmirrorError | None]]) -> None:

@@ -116,7 +116,7 @@ class GroupSync:
     def _load(self) -> None:
         """What the checkpoints topic holds, written by MM2 or by us; tombstones and foreign records do no harm (L24)."""
         factor = self._flow.checkpoints_topic_replication_factor
-        ensure_compacted_topic(self._target, self._topic.topic, 1, factor)
+        ensure_compacted_topic(self._target, self._topic.topic, 1, factor, "checkpoints.topic.replication.factor")
         table = CheckpointTable()
         self._status.notes += read_settled(self._target, self._topic.topic, table).report()
         self._checkpoints = table.last
@@ -152,7 +152,10 @@ class GroupSync:
             if committed is None or not self._topics.wants(partition.topic):
                 continue
             newest = history.newest if history is not None else None
-            if history is None or newest is None or self._is_barred(partition, newest.target_topic):
+            if history is None or newest is None:
+                yield self._where_nothing_was_copied(group, partition, committed), None, partition
+                continue
+            if self._is_barred(partition, newest.target_topic):
                 continue
             mark = _Mark(_fingerprint(history), committed.offset, committed.metadata)
             remote = TopicPartition(newest.target_topic, partition.partition)
@@ -173,6 +176,17 @@ class GroupSync:
             yield checkpoint if is_news else None, mark if is_plain else None, partition
         for remote, checkpoint in elsewhere.items():
             yield checkpoint if self._checkpoints.is_news(checkpoint) else None, None, remote
+
+    def _where_nothing_was_copied(
+        self, group: str, partition: TopicPartition, committed: Committed
+    ) -> Checkpoint | None:
+        """The checkpoint of a group that waits for the next record of a partition that `--once` need not open."""
+        status, remote = self._status.partitions.get(partition), self._status.remotes.get(partition.topic)
+        if status is None or remote is None or status.next_downstream < 0 or committed.offset != status.next_upstream:
+            return None
+        place = TopicPartition(remote, partition.partition)
+        checkpoint = Checkpoint(group, place, committed.offset, status.next_downstream, committed.metadata)
+        return checkpoint if self._checkpoints.is_news(checkpoint) else None
 
     def _elsewhere(self, group: str, offsets: GroupOffsets) -> dict[TopicPartition, Checkpoint]:
         """Where a group goes on in partitions to which transforms send records of what it reads.

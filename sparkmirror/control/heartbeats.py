@@ -62,7 +62,7 @@ class Heartbeats:
 
     def _prepare(self) -> None:
         factor = max(flow.heartbeats_topic_replication_factor for flow in self._flows)
-        ensure_compacted_topic(self._client, self._topic, 1, factor)
+        ensure_compacted_topic(self._client, self._topic, 1, factor, "heartbeats.topic.replication.factor")
 
     def _pause(self) -> float:
         return max(min(self._due.values()) - time.monotonic(), INTERVAL_S_MIN)

@@ -45,7 +45,8 @@ class LagGroup:
         if time.monotonic() > self._again_due:
             self._committed.clear()
             self._again_due = time.monotonic() + AGAIN_S
-        now = {p.partition: p.next_upstream for p in list(self._status.partitions.values()) if p.source_end >= 0}
+        known = [p for p in list(self._status.partitions.values()) if p.lag is not None and not p.is_gone]
+        now = {p.partition: p.next_upstream for p in known}
         moved = {p: offset for p, offset in now.items() if self._committed.get(p) != offset}
         if not moved:
             return []

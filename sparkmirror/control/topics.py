@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from sparkmirror.clusters import (
@@ -14,12 +14,12 @@ from sparkmirror.clusters import (
     create_topics,
     describe_topic_configs,
     extend_topics,
+    factor_hint,
     is_right_missing,
     refusal,
 )
 from sparkmirror.config import FlowSettings
-from sparkmirror.driver import FlowLedger
-from sparkmirror.errors import ReplicationLoop
+from sparkmirror.control.loops import KnownFlows, LoopGuard, LoopWatch
 from sparkmirror.model import ConfigEntry
 from sparkmirror.status import Discovery, MirroredTopic
 from sparkmirror.topology import (
@@ -28,14 +28,12 @@ from sparkmirror.topology import (
     TopicChange,
     TopicDecision,
     creation_configs,
-    ledger_topic,
     plan_topics,
     policy_for,
     select_topics,
 )
 
 METADATA_WAIT_S = 15.0
-NAMED_MAX = 3
 
 
 class TopicPlan:
@@ -57,47 +55,51 @@ class TopicPlan:
             {t.name: t.partitions for t in target.topics.values() if t.error == 0},
         )
 
-
-def refuse_loop(changes: Sequence[TopicChange], flow: FlowSettings, source: ClusterClient) -> None:
-    """Raises if a flow that has not let go copies the same names the other way: its ledger lies on our source (M9)."""
-    same = {change.topic for change in changes if change.remote == change.topic}
-    ledger = ledger_topic(flow.name.target)
-    found = source.view([ledger]).topics.get(ledger) if same else None
-    if found is None or found.error:
-        return
-    view = FlowLedger(source, ledger).read_all()
-    back = {p.topic for p, h in view.partitions.items() if h.newest is not None and h.newest.target_topic == p.topic}
-    if view.owner is not None and not view.owner.released and back & same:
-        named = ", ".join(sorted(back & same)[:NAMED_MAX])
-        raise ReplicationLoop(
-            f"{flow.name.target}->{flow.name.source} copies {named} the other way under the same name "
-            f"(owner {view.owner.name}): every record would go round for ever",
-            hint="stop that flow first, narrow `topics`, or write replication.loops.allowed = true",
-        )
+    def leave_out(self, topics: Collection[str]) -> None:
+        """Plans nothing for these topics."""
+        self.changes = [change for change in self.changes if change.topic not in topics]
 
 
 class TopicControl:
-    """Keeps the target's topics in step with the source's; `only` these if some are named."""
+    """Keeps the target's topics in step with the source's; `only` these if some are named, and then nothing is copied.
 
-    def __init__(self, flow: FlowSettings, only: Collection[str] | None = None) -> None:
+    `known` is what the flows of this process know of other flows.
+    """
+
+    def __init__(
+        self, flow: FlowSettings, only: Collection[str] | None = None, known: KnownFlows | None = None
+    ) -> None:
         self._flow, self._only = flow, only
         self._rules = ConfigRules.of(flow)
         self._seen: object = None
         self._last = Discovery((), {})
+        self._loops = LoopGuard(LoopWatch(flow, known if known is not None else KnownFlows([flow])))
 
-    def discover(self, source: ClusterClient, target: ClusterClient) -> Discovery:
-        """One look at both clusters; creates and extends what is missing. Cheap while nothing changed."""
+    def discover(
+        self, source: ClusterClient, target: ClusterClient, while_waiting: Callable[[], None] = lambda: None
+    ) -> Discovery:
+        """One look at both clusters; creates and extends what is missing. Cheap while nothing changed.
+
+        `while_waiting` is called now and then by what takes long.
+        """
         plan = TopicPlan(self._flow, source.view(None), target.view(None), self._only)
-        if self._seen is None and not self._flow.replication_loops_allowed:
-            refuse_loop(plan.changes, self._flow, source)
-        seen = self._fingerprint(plan)
+        looping: dict[str, str] = {}
+        unread: tuple[str, ...] = ()
+        if self._only is None:
+            topics = {change.topic: change.remote for change in plan.changes}
+            seen_by_us = (source, plan.source), (target, plan.target)
+            left_out, looping, unread = self._loops.judge(topics, *seen_by_us, while_waiting)
+            plan.leave_out({*left_out, *looping})
+        seen = [self._fingerprint(plan), looping]
         if seen != self._seen or self._last.stopped:
-            stopped = self._reconcile(plan, source, target)
+            stopped = self._reconcile(plan, source, target) | looping
             present = self._await(target, {c.remote: c.partitions for c in plan.changes if c.topic not in stopped})
             self._last = self._describe(plan, present, stopped, source, target)
             # Of exactly what was looked at: a topic that came up meanwhile must still count as new.
-            self._seen = self._fingerprint(TopicPlan(self._flow, plan.source, present, self._only))
-        return self._last
+            again = TopicPlan(self._flow, plan.source, present, self._only)
+            again.leave_out({c.topic for c in again.changes} - {c.topic for c in plan.changes})
+            self._seen = [self._fingerprint(again), looping]
+        return replace(self._last, unread=unread)
 
     def _fingerprint(self, plan: TopicPlan) -> object:
         target = plan.target.topics
@@ -119,7 +121,7 @@ class TopicControl:
         results |= extend_topics(target, {c.remote: c.partitions for c in plan.changes if c.action is Action.EXTEND})
         for remote, refused in results.items():
             if refused is not None:
-                stopped[by_remote[remote]] = f"target {target.alias} refuses topic {remote}: {refused}"
+                stopped[by_remote[remote]] = topic_refused(target.alias, remote, refused, len(plan.target.brokers))
         return stopped
 
     def _describe(
@@ -140,7 +142,13 @@ class TopicControl:
             if found is None or found.error or found.partitions < change.partitions:
                 stopped[change.topic] = _unseen(change.remote, found, target)
                 continue
-            hidden = _hidden(change.topic, source_configs, source) or _hidden(change.remote, target_configs, target)
+            hidden = next((
+                settings_hidden(client.alias, client.who, name)
+                for client, name, configs in (
+                    (source, change.topic, source_configs), (target, change.remote, target_configs)
+                )
+                if name not in configs
+            ), "")  # fmt: skip
             if hidden:
                 before = known.get((change.topic, plan.source.topics[change.topic].topic_id.hex(), found.topic_id.hex()))
                 if before is None:
@@ -194,11 +202,15 @@ def _unseen(remote: str, found: TopicView | None, target: ClusterClient) -> str:
     return f"topic {remote} does not appear on {target.alias}"
 
 
-def _hidden(topic: str, configs: Mapping[str, object], client: ClusterClient) -> str:
+def topic_refused(alias: str, remote: str, refused: str, brokers: int) -> str:
+    """Why a topic that the target does not create is not copied."""
+    hint = factor_hint(refused, "replication.factor", brokers)
+    return f"target {alias} refuses topic {remote}: {refused}" + (f" ({hint})" if hint else "")
+
+
+def settings_hidden(alias: str, who: str, topic: str) -> str:
     """Why a topic whose settings may not be read is not copied: whether it is compacted decides how."""
-    if topic in configs:
-        return ""
-    return f"cluster {client.alias}: settings cannot be read: {client.who} needs DescribeConfigs on topic {topic}"
+    return f"cluster {alias}: settings cannot be read: {who} needs DescribeConfigs on topic {topic}"
 
 
 def _values(configs: dict[str, list[ConfigEntry]], topic: str) -> dict[str, str]:

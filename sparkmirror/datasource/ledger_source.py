@@ -11,7 +11,19 @@ from sparkmirror.clusters import read_range
 from sparkmirror.datasource.connections import client_of
 from sparkmirror.datasource.options import ReadOptions
 from sparkmirror.datasource.reader import BatchReader, Range, StreamReader
-from sparkmirror.ledger import Closed, Gap, LedgerRecord, Open, Owner, Receipt, State, decode
+from sparkmirror.ledger import (
+    Closed,
+    Gap,
+    LedgerRecord,
+    Open,
+    Owner,
+    OwnerAnswer,
+    OwnerRequest,
+    Receipt,
+    SourceEnds,
+    State,
+    decode,
+)
 from sparkmirror.model import TopicPartition
 from sparkmirror.wire import read_records
 
@@ -51,6 +63,15 @@ def ledger_rows(record: LedgerRecord, time: int) -> Iterator[Row]:
         case State():
             message = {"state": record.state, "code": record.code, "reason": record.text}
             yield _row("state", time, **_place(record), **message)
+        case OwnerRequest():
+            partition = record.partition if record.partition >= 0 else None
+            place = {"topic": record.topic or None, "partition": partition}
+            yield _row("request", time, **place, state=record.verb, code=record.id, reason=record.command or record.who)
+        case OwnerAnswer():
+            yield _row("answer", time, state=record.state, code=record.id, reason=record.text)
+        case SourceEnds():
+            for found in record.ends:
+                yield _row("ends", time, topic=record.topic, partition=found.partition, source_end=found.end)
 
 
 def _place(record: Any) -> dict[str, Any]:
@@ -74,7 +95,7 @@ def _read(options: ReadOptions, wanted: InputPartition) -> Iterator[Row]:
             try:
                 decoded = decode(record.key, record.value)
             except ValueError as error:
-                yield _row("stray", record.timestamp, reason=str(error))
+                yield _row("foreign", record.timestamp, reason=str(error))
             else:
                 yield from ledger_rows(decoded, record.timestamp)
 

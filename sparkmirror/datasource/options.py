@@ -46,7 +46,7 @@ class ClusterOptions:
         texts = dict(self.texts)
         if CONFIG not in texts:
             return read_properties(texts, None)[0]
-        found = load(texts[CONFIG])
+        found = load(texts[CONFIG], allow_unknown_keys=True)
         known = {side.alias: side for flow in found.flows for side in (flow.source, flow.target)}
         if texts[CLUSTER] not in known:
             raise ConfigInvalid(

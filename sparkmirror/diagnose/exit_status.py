@@ -2,11 +2,12 @@
 
 | status | inspect, doctor, why, translate | plan                    | run, run --once                     | offsets      |
 |--------|---------------------------------|-------------------------|-------------------------------------|--------------|
-| 0      | nothing is wrong                | every cluster was read  | ended in order                      | done         |
+| 0      | nothing is wrong                | ready                   | ended in order                      | done         |
 | 1      | wrong options or configuration  |                         |                                     |              |
 | 2      | incomplete: a check did not run | a cluster was not read  | wrong options, or the error's own   | the error's  |
-| 3      | warnings                        |                         |                                     |              |
-| 4      | errors                          |                         | --once: a partition or topic stopped |              |
+| 3      | warnings                        | a run may stop later    |                                     |              |
+| 4      | errors; why: neither has it     | a run would stop or wait | --once: a partition or topic stopped |              |
+| 6      |                                 |                         | Spark cannot start its tasks        |              |
 | 130    |                                 |                         | --once: interrupted before the end  |              |
 """
 
@@ -15,7 +16,6 @@ from __future__ import annotations
 from sparkmirror.diagnose.findings import Severity
 
 FINE, USAGE, INCOMPLETE, WARNINGS, ERRORS = 0, 1, 2, 3, 4
-UNREACHABLE = 2  # of plan
 STOPPED = 4  # of run --once
 INTERRUPTED = 130  # of run: 128 plus the number of SIGINT, as in shells
 

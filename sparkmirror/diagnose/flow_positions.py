@@ -77,7 +77,7 @@ def _is_absent(facts: Facts, copy: Copy) -> bool:
 def _estimate(group: GroupFacts, copy: Copy, row: RowFacts) -> Proof | None:
     """An estimate from offsets alone, where no records were read."""
     at, ends, expected = row.target_offset, row.target_ends, group.translated.get(copy.partition)
-    if at is None or ends is None:
+    if at is None or ends is None or row.source_ends is None or row.source_offset is None:
         return None
     if expected is not None and copy.first_run is not None and row.source_offset >= copy.first_run[0]:
         return by_ledger(row.source_offset, at, Translation(expected, Basis.EXACT))

@@ -44,19 +44,20 @@ class RowFacts:
 
     `target` is the target partition: under the remote topic's name, or in strict mode under the
     source's own. `is_known` is G of the decision tree. `sync` is the newest one of the source partition.
+    What could not be read is None: ends and position of the source, or `is_known` of the target.
     """
 
     flow: str
     source: TopicPartition
     target: TopicPartition
     group: str
-    source_ends: LogEnds
+    source_ends: LogEnds | None
     source_state: str
-    source_offset: int
+    source_offset: int | None
     target_ends: LogEnds | None
     target_state: str
     target_offset: int | None
-    is_known: bool
+    is_known: bool | None
     sync: OffsetSync | None = None
     checkpoint: Checkpoint | None = None
     checkpoint_time_ms: int | None = None
@@ -124,6 +125,14 @@ CAUSES: Mapping[str, Cause] = {
         Cause(
             "stale", "C06", WARNING, LIKELY, "target position is older than its checkpoint",
             "Checkpoints are written, but for more than two intervals they were not committed.", _WHY,
+        ),
+        Cause(
+            "source-unknown", "C27", WARNING, PROVEN, "source cannot be read: position as of its checkpoint",
+            "What the group read on the source since its checkpoint is unknown; a failover now reads it again.", _SET_GROUP,
+        ),
+        Cause(
+            "target-unknown", "V1", WARNING, PROVEN, "target cannot be read: its position is unknown",
+            "Whether a failover would read records again or skip some is unknown.", "sparkmirror doctor {file}",
         ),
         Cause(
             "untranslatable", "C05", WARNING, LIKELY, "position is older than the first offset mapping",
@@ -228,24 +237,41 @@ def find_cause(facts: RowFacts, proof: Proof | None, around: Circumstances) -> P
 
 
 def _by_this_sample(facts: RowFacts, proof: Proof | None, around: Circumstances) -> PositionFinding:
-    if facts.source_offset > facts.source_ends.end:
-        return _finding("recreated", f"position {facts.source_offset}, topic ends at {facts.source_ends.end}")
+    offset, ends = facts.source_offset, facts.source_ends
+    if offset is not None and ends is not None and offset > ends.end:
+        return _finding("recreated", f"position {offset}, topic ends at {ends.end}")
     if around.comes_from_target:
         own = "" if facts.target_offset is None else f", where the group has its own position {facts.target_offset}"
         return _finding("came-from-target", f"{facts.source.topic} is {facts.target.topic} there{own}")
     if facts.target_state in ALIVE_STATES:
         at = "" if facts.target_offset is None else f", position {facts.target_offset}"
         return _finding("active", f"state {facts.target_state} on the target{at}")
+    if facts.is_known is None:
+        return _finding("target-unknown", "source position " + ("unknown" if offset is None else str(offset)))
     past = tuple(_past_target_end(facts, around))
     if past:
         return replace(past[0], also=past[1:])
+    if offset is None or ends is None:
+        return _without_source(facts, proof)
     if facts.target_offset is not None:
-        return _of_synced(facts, facts.target_offset, proof, around)
-    if facts.source_ends.is_empty:
-        return _finding("empty", f"earliest and latest are {facts.source_ends.end}")
-    if not facts.source_ends.holds(facts.source_offset):
-        return _finding("too-old", f"position {facts.source_offset}, log starts at {facts.source_ends.first}")
-    return _of_unsynced(facts, proof, around)
+        return _of_synced(facts, facts.target_offset, offset, proof, around)
+    if ends.is_empty:
+        return _finding("empty", f"earliest and latest are {ends.end}")
+    if not ends.holds(offset):
+        return _finding("too-old", f"position {offset}, log starts at {ends.first}")
+    return _of_unsynced(facts, offset, proof, around)
+
+
+def _without_source(facts: RowFacts, proof: Proof | None) -> PositionFinding:
+    """What the target alone says: its position, and how far it is from the group's checkpoint."""
+    at = "no position on the target" if facts.target_offset is None else f"target position {facts.target_offset}"
+    if facts.source_offset is not None:
+        return _finding("source-unknown", f"source position {facts.source_offset}, {at}")
+    if facts.checkpoint is None:
+        return _finding("source-unknown", f"{at}, no checkpoint")
+    point = f"checkpoint of {facts.checkpoint.upstream_offset} at {facts.checkpoint.downstream_offset}"
+    worth = "" if proof is None else f": {'skips ' + _amount(proof) if proof.result == 'ahead' else _worth(proof)}"
+    return _finding("source-unknown", f"{at}, {point}{worth}")
 
 
 def _past_target_end(facts: RowFacts, around: Circumstances) -> Iterator[PositionFinding]:
@@ -263,10 +289,10 @@ def _past_target_end(facts: RowFacts, around: Circumstances) -> Iterator[Positio
         yield _finding("stale-mapping", f"checkpoint at {facts.checkpoint.downstream_offset}, topic ends at {ends.end}")
 
 
-def _of_synced(facts: RowFacts, at: int, proof: Proof | None, around: Circumstances) -> PositionFinding:
+def _of_synced(facts: RowFacts, at: int, offset: int, proof: Proof | None, around: Circumstances) -> PositionFinding:
     checkpoint = facts.checkpoint
     went_back = checkpoint is not None and (
-        facts.source_offset < checkpoint.upstream_offset or checkpoint.downstream_offset < at
+        offset < checkpoint.upstream_offset or checkpoint.downstream_offset < at
     )
     if proof is not None and proof.result == "ahead":
         return _ahead(proof, went_back=went_back)
@@ -277,7 +303,7 @@ def _of_synced(facts: RowFacts, at: int, proof: Proof | None, around: Circumstan
             return _finding("stale", f"position {at}, checkpoint {checkpoint.downstream_offset} since {age_s} s")
         if went_back and (proof is None or proof.result == "unproven"):
             noted = f"checkpoint of {checkpoint.upstream_offset} at {checkpoint.downstream_offset}"
-            return _finding("rewound", f"source {facts.source_offset}, target {at}, {noted}")
+            return _finding("rewound", f"source {offset}, target {at}, {noted}")
     return _finding("synced", f"position {at}") if proof is None else _proven(proof, around)
 
 
@@ -298,33 +324,33 @@ def _proven(proof: Proof, around: Circumstances) -> PositionFinding:
     return _finding("moving" if proof.result == "moving" else "unproven", proof.reason or _positions(proof))
 
 
-def _of_unsynced(facts: RowFacts, proof: Proof | None, around: Circumstances) -> PositionFinding:
+def _of_unsynced(facts: RowFacts, offset: int, proof: Proof | None, around: Circumstances) -> PositionFinding:
     """Verdicts 6 and 7: what the original calls an error, if nothing explains it."""
     checkpoint = facts.checkpoint
     if checkpoint is not None and not around.syncs_commits:
-        return _in_checkpoint(facts, checkpoint, proof)
-    is_covered = checkpoint is not None and checkpoint.upstream_offset == facts.source_offset
+        return _in_checkpoint(offset, checkpoint, proof)
+    is_covered = checkpoint is not None and checkpoint.upstream_offset == offset
     if around.translatable is False and not is_covered:  # MirrorMaker 2 remembers older syncs than the topic holds
         first = around.first_translatable
         begins = "no mapping is known" if first is None else f"mappings start at {first}"
-        return _finding("untranslatable", f"position {facts.source_offset}, {begins}")
+        return _finding("untranslatable", f"position {offset}, {begins}")
     if checkpoint is not None:
         is_left = _is_settled(facts, around)
         return _finding("not-synced" if is_left else "pending", f"checkpoint at {checkpoint.downstream_offset}")
     if not around.has_checkpoints:
         overdue = (WARNING, LIKELY) if around.is_group_overdue else (None, None)
-        return _finding("unknown-group", f"position {facts.source_offset}", *overdue)
+        return _finding("unknown-group", f"position {offset}", *overdue)
     return _finding("not-synced", "the group has checkpoints, but none for this partition")
 
 
-def _in_checkpoint(facts: RowFacts, checkpoint: Checkpoint, proof: Proof | None) -> PositionFinding:
+def _in_checkpoint(offset: int, checkpoint: Checkpoint, proof: Proof | None) -> PositionFinding:
     """Commits are not synced: a failover uses the checkpoint."""
-    went_back = facts.source_offset < checkpoint.upstream_offset
+    went_back = offset < checkpoint.upstream_offset
     if proof is not None and proof.result == "ahead":
         return _ahead(proof, went_back=went_back)
     at = f"checkpoint at {checkpoint.downstream_offset}"
     if went_back and (proof is None or proof.result == "unproven"):
-        return _finding("rewound", f"source {facts.source_offset}, {at}, which is of {checkpoint.upstream_offset}")
+        return _finding("rewound", f"source {offset}, {at}, which is of {checkpoint.upstream_offset}")
     return _finding("sync-off", at if proof is None else f"{at}, which {_worth(proof)}")
 
 

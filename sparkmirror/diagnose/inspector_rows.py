@@ -7,7 +7,14 @@ import io
 from collections.abc import Sequence
 
 from sparkmirror.diagnose.group_position import RowFacts
-from sparkmirror.diagnose.inspector_verdicts import VERDICTS, Verdict, verdict_of, verdict_of_text
+from sparkmirror.diagnose.inspector_verdicts import (
+    NO_SOURCE,
+    NO_TARGET,
+    VERDICTS,
+    Verdict,
+    verdict_of,
+    verdict_of_text,
+)
 
 COLUMNS = (
     "CLUSTER PAIR", "TOPIC", "PARTITION", "GROUP", "SOURCE TOPIC EARLIEST OFFSET", "SOURCE TOPIC LATEST OFFSET",
@@ -24,7 +31,11 @@ _INNER, _HEAD = 16, 3
 
 
 def judge(facts: RowFacts) -> Verdict:
-    """The verdict of a row."""
+    """The verdict of a row; none of the seven where a cluster could not be read."""
+    if facts.source_ends is None or facts.source_offset is None:
+        return NO_SOURCE
+    if facts.is_known is None:
+        return NO_TARGET
     return verdict_of(
         has_group=facts.is_known,
         has_offset=facts.target_offset is not None,
@@ -35,27 +46,28 @@ def judge(facts: RowFacts) -> Verdict:
 
 def columns(facts: RowFacts, verdict: Verdict) -> list[str]:
     """The 21 values as the inspector prints them."""
-    source, target, at = facts.source_ends, facts.target_ends, facts.target_offset
+    source, target, at, offset = facts.source_ends, facts.target_ends, facts.target_offset, facts.source_offset
     return [
         facts.flow,
         facts.source.topic,
         str(facts.source.partition),
         facts.group,
-        str(source.first),
-        str(source.end),
+        _text(None if source is None else source.first),
+        _text(None if source is None else source.end),
         facts.source_state or UNKNOWN_STATE,
-        str(facts.source_offset),
-        str(source.end - facts.source_offset),  # not clamped: negative where the topic was created again
+        _text(offset),
+        # not clamped: negative where the topic was created again
+        _text(source.end - offset if source is not None and offset is not None else None),
         _text(None if target is None else target.first),
         _text(None if target is None else target.end),
         facts.target_state or UNKNOWN_STATE,
         _text(at),
         MISSING if at is None or target is None else str(max(0, target.end - at)),
         _text(lag_to_source(facts)),
-        _truth(not source.is_empty),
-        _truth(source.holds(facts.source_offset)),
-        _truth(target is not None and not target.is_empty),
-        _truth(verdict.is_ok),
+        _truth(not source.is_empty) if source is not None else MISSING,
+        _truth(source.holds(offset)) if source is not None and offset is not None else MISSING,
+        MISSING if facts.is_known is None else _truth(target is not None and not target.is_empty),
+        _truth(verdict.is_ok) if verdict.is_known else MISSING,
         verdict.blocking or MISSING,
         verdict.text,
     ]
@@ -70,7 +82,7 @@ def strict_columns(facts: RowFacts, verdict: Verdict) -> list[str]:
 
 def lag_to_source(facts: RowFacts) -> int | None:
     """Column 15: how far the target's position is behind the source's end, by the offset difference of the newest sync."""
-    if facts.target_offset is None or facts.sync is None:
+    if facts.target_offset is None or facts.sync is None or facts.source_ends is None:
         return None
     difference = facts.sync.upstream_offset - facts.sync.downstream_offset
     return facts.source_ends.end - (facts.target_offset + difference)
@@ -107,7 +119,7 @@ def parse_csv_line(line: str) -> list[str] | None:
 
 
 def _texts() -> list[str]:
-    plain = [verdict.text for verdict in VERDICTS.values()]
+    plain = [verdict.text for verdict in (*VERDICTS.values(), NO_SOURCE, NO_TARGET)]
     documented = [text.replace("because source", "because the source") for text in plain]
     assert all(verdict_of_text(text) for text in documented)
     return plain + [text for text in documented if text not in plain]

@@ -33,12 +33,20 @@ _ERROR = "Erroneously not synced. Source partition has data, and other partition
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One of the seven: its number in the documentation, its text, whether it is OK, and the blocking component."""
+    """One of the seven: its number in the documentation, its text, whether it is OK, and the blocking component.
+
+    Number 0 is none of them: a cluster could not be read, and nobody knows.
+    """
 
     number: int
     text: str
     is_ok: bool
     blocking: Blocking
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is one of the seven."""
+        return self.number > 0
 
 
 VERDICTS: Mapping[int, Verdict] = {
@@ -55,6 +63,11 @@ VERDICTS: Mapping[int, Verdict] = {
 }
 
 
+# None of the seven: what the tree asks could not be read.
+NO_SOURCE = Verdict(0, "Unknown: the source could not be read.", False, "")
+NO_TARGET = Verdict(0, "Unknown: the target could not be read.", False, "")
+
+
 def verdict_of(*, has_group: bool, has_offset: bool, is_empty: bool, is_valid: bool) -> Verdict:
     """G, T, E, V, checked in that order: emptiness takes precedence over validity."""
     if has_group and has_offset:
@@ -69,7 +82,7 @@ def verdict_of(*, has_group: bool, has_offset: bool, is_empty: bool, is_valid: b
 def verdict_of_text(text: str) -> Verdict | None:
     """The verdict of a text, in the program's words or in the documentation's, which have an article more."""
     plain = text.strip().replace("because the source", "because source")
-    return next((verdict for verdict in VERDICTS.values() if verdict.text == plain), None)
+    return next((v for v in (*VERDICTS.values(), NO_SOURCE, NO_TARGET) if v.text == plain), None)
 
 
 class StrictLoop:

@@ -22,7 +22,9 @@ MirrorMaker 2. FILE is the `mm2.properties` of the flow.
 `doctor` prints one line for each flow, then findings, worst first, one block for each cause. A finding has an id, a
 severity (E error, W warning, I information), a certainty (*proven*, *likely*, *possible*), its evidence with the time at
 which it was read, and a fix. `--explain ID` prints the rule. `why` runs the checks for one topic, partition or group in
-order and stops at the first certain cause.
+order and stops at the first certain cause. A stopped partition is named with its code and the command that mends it. Where a
+cluster cannot be read, `why` says what the other one remembers and of what time that is, and calls everything else unknown;
+that a name does not exist is said (status 4) only when both clusters answered.
 
 | status | |
 |---|---|
@@ -30,7 +32,7 @@ order and stops at the first certain cause.
 | 1 | usage or configuration |
 | 2 | incomplete: some checks could not run; each is printed with the right or data that it needs |
 | 3 | warnings |
-| 4 | errors |
+| 4 | errors; `why`: neither cluster has a topic or group of this name |
 
 Errors take precedence over incomplete, incomplete over warnings: what is unknown may be worse than a warning.
 
@@ -45,9 +47,15 @@ reads.
 **Rights.** Describe on topics, groups and clusters, DescribeConfigs on topics, Read on the internal topics, and Read on the
 topics for checks that read records. A missing right makes its check incomplete, never wrong.
 
-**JSON.** `--json` has `"schema": 1`; fields may be added under the same number. `flows[]` hold `flow`, `runner`, `lag`,
-`partitions`, `groups`, `findings[]` and `open[]`; a finding has `id`, `severity`, `certainty`, `flow`, `subject{topic,
-partition,group,cluster}`, `cause`, `message`, `facts[]{name,value,time_ms}`, `rule`, `mend` and `command`.
+**A cluster that is gone.** A cluster that does not answer, or refuses the login, is the first finding (V1), and the status
+is 4. What the flow copies, and its groups, are then those that the other cluster remembers: of a dead source by the ledger,
+the stored positions and the checkpoints. The lag is `?`, with the last known value and its time; C27 says what a failover
+now would lose, and what each group would read again. Checks that need the cluster stay unanswered.
+
+**JSON.** `--json` has `"schema": 1`; fields may be added under the same number. `flows[]` hold `flow`, `runner`, `outage`,
+`lag` (`null` if it is not known of every partition; then `lag_at_least`, and `last_lag{records,time_ms}` as last known),
+`source_seen_ms`, `partitions`, `groups`, `findings[]` and `open[]`; a finding has `id`, `severity`, `certainty`, `flow`,
+`subject{topic,partition,group,cluster}`, `cause`, `message`, `facts[]{name,value,time_ms}`, `rule`, `mend` and `command`.
 
 **MirrorMaker 2 on a Connect cluster** keeps its state in other topics: set `offset.storage.topic`, `status.storage.topic`,
 `config.storage.topic` and `group.id` of that cluster in FILE (`B.offset.storage.topic` and so on).
@@ -55,8 +63,8 @@ partition,group,cluster}`, `cause`, `message`, `facts[]{name,value,time_ms}`, `r
 
 _SECTIONS = (
     ("D", "Why something is not copied (D1–D12)"),
-    ("C", "What is wrong with a copy or a group (C01–C26)"),
-    ("V", "The clusters (V1–V6)"),
+    ("C", "What is wrong with a copy or a group (C01–C27)"),
+    ("V", "The clusters (V1–V7)"),
 )
 
 

@@ -8,6 +8,9 @@ from sparkmirror.diagnose.exit_status import status_of
 from sparkmirror.diagnose.findings import Finding, Severity
 from sparkmirror.diagnose.rules import RULES
 from sparkmirror.state.facts import Facts, OpenQuestion
+from sparkmirror.state.parts import Part
+
+FIRST = ("V1", "C27")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +22,15 @@ class FlowReport:
     opens: tuple[OpenQuestion, ...]
 
     @property
-    def lag(self) -> int:
-        """Records that are not copied, as far as is known."""
-        return sum(copy.lag or 0 for copy in self.facts.copies.values())
+    def outage(self) -> str:
+        """Which cluster cannot be read, so that nobody knows how the flow is; empty if both can be."""
+        outages = self.facts.outages.items()
+        return ", ".join(f"{side} {'refuses the login' if out.is_login else 'unreachable'}" for side, out in outages)
+
+    @property
+    def are_groups_unknown(self) -> bool:
+        """Whether the source's groups could not be listed: what is known of them is what the target remembers."""
+        return Part.SOURCE_GROUPS in self.facts.missing
 
     def group_counts(self) -> dict[str, int]:
         """Groups by their worst record proof."""
@@ -49,7 +58,7 @@ class Report:
     @property
     def findings(self) -> list[Finding]:
         """All findings, worst first."""
-        return sorted((f for flow in self.flows for f in flow.findings), key=_rank)
+        return sorted((f for flow in self.flows for f in flow.findings), key=rank)
 
     @property
     def opens(self) -> list[OpenQuestion]:
@@ -63,7 +72,10 @@ class Report:
         return status_of(worst, is_complete=not self.opens)
 
 
-def _rank(finding: Finding) -> tuple[object, ...]:
+def rank(finding: Finding) -> tuple[object, ...]:
+    """A cluster that cannot be read comes before everything, then what a failover costs, then the worst."""
     subject = finding.subject
     place = (subject.topic, -1 if subject.partition is None else subject.partition, subject.group)
-    return -finding.severity, finding.certainty.rank, list(RULES).index(finding.id), finding.flow, finding.cause, place
+    first = FIRST.index(finding.id) if finding.id in FIRST else len(FIRST)
+    worst = -finding.severity, finding.certainty.rank
+    return first, *worst, list(RULES).index(finding.id), finding.flow, finding.cause, place

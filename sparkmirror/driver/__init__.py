@@ -3,6 +3,27 @@
 from sparkmirror.driver.conductor import Conductor
 from sparkmirror.driver.flow_context import FlowPlace
 from sparkmirror.driver.flow_ledger import FlowLedger, ensure_compacted_topic
-from sparkmirror.driver.repositioning import Repositioning
+from sparkmirror.driver.moves.asking import WAIT_S, Asker, Asking, ask_or_do, carry_out_as_owner, who_asks
+from sparkmirror.driver.moves.position_writing import NextPosition, take_back
+from sparkmirror.driver.moves.repositioning import Repositioning
+from sparkmirror.driver.moves.requests import Outcome, OwnerWork, Steps, Verb
 
-__all__ = ["Conductor", "FlowLedger", "FlowPlace", "Repositioning", "ensure_compacted_topic"]
+__all__ = [
+    "WAIT_S",
+    "Asker",
+    "Asking",
+    "Conductor",
+    "FlowLedger",
+    "FlowPlace",
+    "NextPosition",
+    "Outcome",
+    "OwnerWork",
+    "Repositioning",
+    "Steps",
+    "Verb",
+    "ask_or_do",
+    "carry_out_as_owner",
+    "ensure_compacted_topic",
+    "take_back",
+    "who_asks",
+]

@@ -7,19 +7,28 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import TypeVar
 
-from sparkmirror.clusters import ClusterClient, is_retriable, is_right_missing
+from sparkmirror.clusters import is_retriable, is_right_missing
 from sparkmirror.config import FlowSettings
+from sparkmirror.driver.copy_lag import CopyLag
 from sparkmirror.driver.file_watch import FileWatch
 from sparkmirror.driver.flow_context import FlowContext, FlowPlace
 from sparkmirror.driver.flow_ledger import ensure_compacted_topic, require_compacted
+from sparkmirror.driver.healing import LOOK_S, Healing
+from sparkmirror.driver.holding import Holding
+from sparkmirror.driver.mm2_watch import Mm2Watch
+from sparkmirror.driver.moves.removed_positions import RemovedPositions
+from sparkmirror.driver.moves.repositioning import Ending
+from sparkmirror.driver.moves.requests import OWN_VERBS, Requests, Verb
 from sparkmirror.driver.owning import OwningInterrupted, own, wait_out_lease
-from sparkmirror.driver.placing import Placing
+from sparkmirror.driver.placing import Discover, Placing
 from sparkmirror.driver.recorder import Recorder
 from sparkmirror.driver.recovering import recover
 from sparkmirror.driver.slot_watch import SlotWatch
+from sparkmirror.driver.source_ends import SourceWatch
 from sparkmirror.driver.transform_topics import TransformTopics
 from sparkmirror.driver.trimming import condense_map, trim_map
 from sparkmirror.errors import (
@@ -30,8 +39,10 @@ from sparkmirror.errors import (
     ConnectionLost,
     FlowOwnedByAnother,
     InternalError,
+    ReplicationLoop,
     SourceOffsetLost,
     SparkmirrorError,
+    TargetHasStranger,
 )
 from sparkmirror.ledger import (
     TRANSFORM_QUERY,
@@ -48,7 +59,8 @@ from sparkmirror.ledger import (
 )
 from sparkmirror.model import TopicPartition
 from sparkmirror.session.spark_slots import SparkSlots
-from sparkmirror.status.flow_status import Discovery, FlowStatus
+from sparkmirror.status.flow_status import FlowStatus
+from sparkmirror.status.state_code import RECOVERED, StateCode
 
 T = TypeVar("T")
 
@@ -56,21 +68,20 @@ POLL_MS = 100
 POSITIONS_S = 5.0
 SYNCS_S = 1.0
 ENDS_S = 2.0
-ENDS_PER_S = 400  # asking for the ends of 2 000 partitions takes 30 ms of CPU
+RECORD_ENDS_S = 5.0
 MOVES_S = 5.0
 FOREIGN_RECORDS_S = 5.0
 TRIM_S = 60.0
 CONDENSE_S = 15.0
 SILENT_RETRY_S = 2.0
+SILENT_S = 2.0  # brokers answer in milliseconds; what is shown is in doubt long before a request times out
 FILE_S = 5.0
 OPEN_S = 5.0
 DRAIN_S = 10.0
 WAIT_S = 0.5
 # A poll of the ledger that takes longer waited for the target: what the slots wrote meanwhile could not be read.
 READ_S_MAX = 2.0
-# After these a fence and a look at the log mend the partition; after other losses somebody must look first.
 NEW_ID = "the flow's producer id is new: an old owner's late writes are not fenced"
-MENDED_BY_RECOVERY = ("FENCED", "IN_DOUBT", "TARGET_TRUNCATED")
 
 
 class Conductor:
@@ -81,13 +92,16 @@ class Conductor:
         flow: FlowSettings,
         place: FlowPlace,
         spark: SparkSlots,
-        discover: Callable[[ClusterClient, ClusterClient], Discovery],
+        discover: Discover,
+        verbs: Mapping[str, Verb],
     ) -> None:
         self.status = FlowStatus(flow.name)
         self.failure: SparkmirrorError | None = None
         self._flow, self._place, self._spark, self._discover = flow, place, spark, discover
+        self._verbs = {**OWN_VERBS, **verbs}
         self._file = FileWatch(place.config_path, place.config_digest)
         self._stop = threading.Event()
+        self._is_asked_to_stop = False
         self._forget()
 
     def _forget(self) -> None:
@@ -95,8 +109,15 @@ class Conductor:
         self._context = FlowContext.of(self._flow, self._place, self.status)
         self._slots = SlotWatch(self._context, self._spark)
         self._placing = Placing(self._context, self._slots, self._discover)
+        self._lag = CopyLag(self._context, self._placing.stored_position)
+        self._source = SourceWatch(self._context, self._lag.show)
         self._transforms = TransformTopics(self._context, self._spark, self._placing)
         self._lost: set[TopicPartition] = set()
+        self._healing = Healing(self._context, self._placing, self._transforms, lambda lost: self._lost.update(lost))
+        self._requests = Requests(self._context, self._placing, self._healing, self._verbs)
+        self._ending = Ending(self._take, self._outlast, raises_epoch=True)
+        self._mm2 = Mm2Watch(self._context)
+        self._holding = Holding(self._context, self._placing, self._transforms)
         self._counted: dict[Attempt, tuple[int, int]] = {}
         self._due: dict[str, float] = {}
         self._outlasted: set[Attempt] = set()
@@ -106,7 +127,17 @@ class Conductor:
 
     def stop(self) -> None:
         """Asks for a drain and an end."""
+        self._is_asked_to_stop = True
         self._stop.set()
+
+    @property
+    def silence(self) -> str:
+        """Which cluster was asked and does not answer, and since when; empty while both do. Any thread may ask."""
+        for client in (self._context.source, self._context.target):
+            if client.silent_s > SILENT_S:
+                since = datetime.fromtimestamp(time.time() - client.silent_s, UTC)
+                return f"cluster {client.alias} has not answered since {since:%H:%M:%S}Z"
+        return ""
 
     def run(self) -> None:
         """The whole life of the flow. Errors end it with a reason, never silently."""
@@ -131,6 +162,11 @@ class Conductor:
             while not self._is_done():
                 self._turn()
             self._finish()
+            if self._mm2.error is not None:
+                raise self._mm2.error
+        except ReplicationLoop:
+            self._finish()  # given back, so that the other flows of the loop see that this one has ended
+            raise
         except FlowOwnedByAnother as error:
             if not self._place.standby:
                 raise
@@ -144,6 +180,10 @@ class Conductor:
         self._close()
         self.status.state, self.status.reason = "standby", ""
         self.status.partitions, self.status.remotes, self.status.stopped_topics = {}, {}, {}
+        self.status.source_seen_ms = -1
+        self._stop.clear()
+        if self._is_asked_to_stop:
+            self._stop.set()
         self._forget()
 
     def _close(self) -> None:
@@ -153,8 +193,9 @@ class Conductor:
 
     def _start(self) -> None:
         self._patiently(self._see_clusters, self.status.state)  # a cluster that is down keeps only its flows waiting (L48)
+        self._patiently(lambda: self._or_stand_by(lambda: self._mm2.refuse(self._stop)), self.status.state)
         self._patiently(self._make_topics, "starting")
-        self._patiently(self._own_or_stand_by, "taking ownership")
+        self._patiently(lambda: self._or_stand_by(self._own), "taking ownership")
         self._report_foreign_records()
         self._patiently(self._begin_to_record, "taking ownership")
         self._patiently(self._placing.look, "taking ownership")
@@ -165,6 +206,7 @@ class Conductor:
     def _see_clusters(self) -> None:
         for client in (self._context.source, self._context.target):
             client.view(())
+        self.status.target_cluster_id = self._context.target.cluster_id
 
     def _make_topics(self) -> None:
         flow, place, target = self._context.flow, self._context.place, self._context.target
@@ -175,6 +217,8 @@ class Conductor:
 
     def _begin_to_record(self) -> None:
         self._recorder = Recorder.of(self._context)
+        self._placing.removed = RemovedPositions(self._context, self._recorder)
+        self._requests.begin(self._recorder)
 
     def _recover_first(self) -> None:
         """Ends what the last owner left open."""
@@ -211,11 +255,15 @@ class Conductor:
                 self.status.reason = ""
                 return
 
-    def _own_or_stand_by(self) -> None:
-        """Ours now, or as soon as its owner has let go or died, if this process is there to wait for that."""
+    def _own(self) -> None:
+        self._mm2.refuse(self._stop)  # it may have been started while we stood by
+        self._context.ownership = own(self._context, self._stop)
+
+    def _or_stand_by(self, action: Callable[[], None]) -> None:
+        """Now, or as soon as nobody else runs the flow, if this process is there to wait for that."""
         while True:
             try:
-                self._context.ownership = own(self._context, self._stop)
+                action()
                 return
             except FlowOwnedByAnother as error:
                 if not self._context.place.standby:
@@ -229,7 +277,10 @@ class Conductor:
     def _turn(self) -> None:
         try:
             self._noting("slots", self._look_after_slots)
+            self._noting("MirrorMaker 2", self._look_for_mm2)
             self._noting("transform query", lambda: self._transforms.tend(self._recorder, self._take))
+            if not self._holding.is_on:
+                self._noting("requests", lambda: self._requests.tend(self._recorder, self._ending))
             self._noting("beat", lambda: self._excusing(self._context.beat))
             self._run_due()
             if self.status.state == "waiting" and not self._silent:
@@ -254,8 +305,16 @@ class Conductor:
         for record in self._poll():
             self._take(record)
         self._slots.check(self._slot_lost, restart=True)
-        self._recover_lost()
-        self._pass_gaps()
+        if not self._holding.is_on:
+            self._recover_lost()
+            self._pass_gaps()
+
+    def _look_for_mm2(self) -> None:
+        self._mm2.look()
+        if self._mm2.holds and not self._holding.is_on:
+            self._holding.hold()
+        elif self._holding.is_on and not self._mm2.holds:
+            self._holding.let_go()
 
     def _poll(self) -> list[LedgerRecord]:
         asked = time.monotonic()
@@ -276,13 +335,24 @@ class Conductor:
         context = self._context
         self._every("offset syncs", SYNCS_S, self._recorder.write_syncs)
         self._every("positions", POSITIONS_S, self._recorder.flush)
-        self._every("ends", max(ENDS_S, len(self.status.partitions) / ENDS_PER_S), self._placing.look_at_ends)
-        self._every("transformed topics", ENDS_S, lambda: self._transforms.look(self._recorder, self._take))
-        self._every("moves", MOVES_S, self._placing.move)
+        self._every("ends", self._source.look_s, self._source.look)
+        self._every("source ends", RECORD_ENDS_S, self._source.record)
         self._every("map", TRIM_S, lambda: trim_map(context))
         self._every("blocks", CONDENSE_S, lambda: condense_map(context))
+        self._every("requests", TRIM_S, self._requests.trim)
         self._every("foreign records", FOREIGN_RECORDS_S, self._report_foreign_records)
         self._every("file", FILE_S, self._look_at_file)
+        if self._holding.is_on:
+            self._every("held positions", WAIT_S, self._recorder.flush)  # what is stored, nobody copies again
+        else:
+            self._place_due()
+
+    def _place_due(self) -> None:
+        """What opens partitions, or may."""
+        context = self._context
+        self._every("transformed topics", ENDS_S, lambda: self._transforms.look(self._recorder, self._take))
+        self._every("stopped partitions", LOOK_S, self._healing.look)
+        self._every("moves", MOVES_S, self._placing.move)
         interval = context.flow.refresh_topics_interval_seconds
         if context.place.once:
             self._every("open", OPEN_S, self._placing.open_new)
@@ -320,7 +390,7 @@ class Conductor:
             is_there = (order.slot, order.incarnation) == (slot, incarnation)
             if is_there and partition not in context.stopped and not context.ledger.view.of(partition).is_closed:
                 self._lost.add(partition)
-                context.show(partition, "recovering", "SLOT_LOST", f"slot {slot} {reason}")
+                context.show(partition, "recovering", StateCode.SLOT_LOST, f"slot {slot} {reason}")
 
     def _slot_ended(self, slot: int, incarnation: int, reason: str) -> None:
         """A slot ended while the flow stops: its last records may have landed since the ledger was polled."""
@@ -387,6 +457,8 @@ class Conductor:
         status = self.status.partitions[receipt.partition]
         status.next_upstream = max(status.next_upstream, receipt.position.upstream)
         status.source_end = max(status.source_end, receipt.source_end)
+        if receipt.position.upstream > self._context.placed[receipt.partition].position.upstream:
+            self._healing.copied(receipt.partition)
         # A slot counts from its open on; a task of the transform query knows only its own.
         is_transformed = self._context.placed[receipt.partition].slot == TRANSFORM_QUERY
         before = (0, 0) if is_transformed else self._counted.get(receipt.attempt, (0, 0))
@@ -400,13 +472,15 @@ class Conductor:
         context, partition = self._context, state.partition
         is_over = state.state in ("lost", "stopped")
         is_gap = is_over and state.code == SourceOffsetLost.code and context.accepts_gap(partition.topic)
-        if is_gap or (state.state == "lost" and state.code in MENDED_BY_RECOVERY):
+        if is_gap or (state.state == "lost" and state.code in RECOVERED):
             # A gap is passed once the attempt has its end: closed comes with a stop, a loss needs the fence first.
             (context.gapped if state.state == "stopped" else self._lost).add(partition)
             context.show(partition, "recovering", state.code, state.text)
         elif is_over:
             context.stopped.add(partition)
             context.show(partition, "stopped", state.code, state.text)
+            if state.code == TargetHasStranger.code:
+                self._mm2.suspect(partition)
         elif partition not in context.stopped:
             context.show(partition, state.state, state.code, state.text)
 
@@ -416,15 +490,17 @@ class Conductor:
             return
         if closed.partition in self._context.gapped or self._transforms.has_waiting(closed.partition):
             return
+        if not self._stop.is_set() and self._holding.has_closed(closed.partition):
+            return
         if self._stop.is_set() or not self._placing.reopen_moved(closed.partition):
             self._context.show(closed.partition, "closed")
 
     # --- the end -----------------------------------------------------------------------------------------------
 
     def _is_done(self) -> bool:
-        if self._stop.is_set():
+        if self._stop.is_set() or self._mm2.error is not None:
             return True
-        if not self._context.place.once:
+        if not self._context.place.once or self._requests.is_busy:
             return False
         return all(s.state in ("closed", "stopped") for s in self.status.partitions.values())
 
@@ -448,5 +524,5 @@ class Conductor:
                 self._recorder.take(receipt)
         self._recorder.flush()
         context.sign(released=True)
-        self.status.is_given_back = True
+        self.status.is_given_back = self._mm2.error is None
         self.status.state = "stopped"

@@ -25,7 +25,7 @@ def send_dead_letter(context: FlowContext, culprit: PoisonRecord) -> None:
     for batch in found:
         for record in read_records(batch):
             if record.offset == culprit.offset:
-                headers = (*record.headers, *_told(culprit))
+                headers = (*record.headers, *_error_headers(culprit))
                 letter = Record(0, record.timestamp, record.key, record.value, headers)
                 Appender(context.target).send({target: build_batch([letter])})
 
@@ -44,7 +44,7 @@ def _ensure(context: FlowContext, target: TopicPartition) -> None:
         context.target.leader_node(target)
 
 
-def _told(culprit: PoisonRecord) -> list[tuple[bytes, bytes]]:
+def _error_headers(culprit: PoisonRecord) -> list[tuple[bytes, bytes]]:
     kind, _, message = culprit.reason.partition(": ")
     texts = {
         "topic": culprit.partition.topic,

@@ -34,7 +34,7 @@ class FileWatch:
 
     def _read(self) -> str:
         try:
-            if load(self._path).digest == self._digest:
+            if load(self._path, allow_unknown_keys=True).digest == self._digest:
                 return ""
             reason = f"{self._path} was changed"
         except ConfigError as error:

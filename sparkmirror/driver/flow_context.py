@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparkmirror.clusters import ClusterClient, raise_producer_epoch
 from sparkmirror.config import FlowSettings
-from sparkmirror.driver.flow_ledger import FlowLedger
+from sparkmirror.driver.flow_ledger import Entry, FlowLedger
 from sparkmirror.driver.takeover import BlockingFinder
 from sparkmirror.driver.topic_transforms import TopicTransforms
 from sparkmirror.errors import ReplicationError
@@ -17,7 +17,7 @@ from sparkmirror.ledger import NOBODY, Attempt, LedgerRecord, Move, Open, Owners
 from sparkmirror.model import TopicPartition
 from sparkmirror.status.flow_status import FlowStatus, MirroredTopic, PartitionStatus
 from sparkmirror.status.remedies import Remedies
-from sparkmirror.topology import name_filter
+from sparkmirror.topology import accepts_gap
 
 OWNER_BEAT_S = 5.0
 
@@ -55,10 +55,17 @@ class FlowContext:
     placed: dict[TopicPartition, Open] = field(default_factory=dict)
     ready: dict[TopicPartition, Ready] = field(default_factory=dict)
     stopped: set[TopicPartition] = field(default_factory=set)
+    held: set[TopicPartition] = field(default_factory=set)  # not to be opened while a request about them is carried out
     # Partitions whose next records the source deleted: to go on behind them once their attempt is closed.
     gapped: set[TopicPartition] = field(default_factory=set)
     # Partitions that cannot be fenced for want of a right: when to try again, and what is missing.
     forbidden: dict[TopicPartition, tuple[float, str]] = field(default_factory=dict)
+    # When the source was last seen to end where the ledger says, −1 before.
+    source_seen_ms: int = -1
+    # Stopped partitions with a new attempt, and since when; shown as stopped until it has copied something.
+    trials: dict[TopicPartition, float] = field(default_factory=dict)
+    # What was appended as a whole last, and under which epoch of the producer: it serves for one batch.
+    appended: tuple[tuple[int, int], Sequence[Entry]] | None = None
     _beat: int = 0
     _beat_due: float = 0.0
     _number: int = 0
@@ -94,8 +101,7 @@ class FlowContext:
 
     def accepts_gap(self, topic: str) -> bool:
         """Whether records that the source deleted before they were copied are passed over without asking."""
-        flow = self.flow
-        return flow.on_source_gap == "skip" or name_filter(flow.on_source_gap_skip_topics, ()).wants(topic)
+        return accepts_gap(self.flow, topic)
 
     def order(
         self, partition: TopicPartition, ready: Ready, *, slot: int, incarnation: int, until: int | None = None
@@ -157,11 +163,14 @@ class FlowContext:
         now = time.monotonic()
         if now >= self._beat_due:
             self._beat += 1
-            self.sign(beat=self._beat)
+            self.sign(beat=self._beat, source_seen_ms=self.source_seen_ms)
             self._beat_due = now + OWNER_BEAT_S  # one that could not be written stays due: the flow is not well
 
     def show(self, partition: TopicPartition, state: str, code: str = "", reason: str = "") -> None:
-        """Sets what is shown of a partition."""
+        """Sets what is shown of a partition; one that is only tried again is still shown as stopped."""
+        if partition in self.trials and state not in ("stopped", "closed"):
+            return
+        self.trials.pop(partition, None)
         status = self.status.partitions.setdefault(partition, PartitionStatus(partition))
         status.state, status.code, status.reason = state, code, reason
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
+from sparkmirror.clusters import fence_all
 from sparkmirror.driver.flow_context import FlowContext
-from sparkmirror.ledger import AskAppend, AskIsGone, AskLedger, AskProducer, Ownership, take_ownership
+from sparkmirror.driver.flow_ledger import Entry
+from sparkmirror.ledger import AskAppend, AskIsGone, AskLedger, AskProducer, Owner, Ownership, take_ownership
 from sparkmirror.process import Process
 from sparkmirror.slot.slot import LEASE_S
 
@@ -24,7 +27,8 @@ class OwningInterrupted(Exception):
 def own(context: FlowContext, stop: threading.Event) -> Ownership:
     """The flow, unless its owner is alive; raises FlowOwnedByAnother then, and Interrupted if `stop` is set meanwhile."""
     process = Process.this()
-    asking = take_ownership(process.name, force=context.place.take_over)
+    clusters = (context.source.cluster_id, context.target.cluster_id)
+    asking = take_ownership(process.name, force=context.place.take_over, clusters=clusters)
     answer: Any = None
     while True:
         try:
@@ -38,25 +42,56 @@ def own(context: FlowContext, stop: threading.Event) -> Ownership:
             case AskIsGone(owner, watch_s):
                 if context.status.state != "standby":
                     context.status.reason = f"is {owner.name} alive?"
-                answer = process.is_dead(owner.name) or not _sees_beat(context, stop, owner.beat, watch_s)
+                answer = not _sees_beat(context, stop, owner, watch_s)
             case AskProducer(held):
                 answer = context.raise_epoch(held)
+                # What a paused former owner still wants to append beside an answer is refused from here on. Only then
+                # is the ledger read again: what it does not say now, nobody but the new owner will say.
+                fence_all(context.target, context.transactional_id, answer, [context.ledger.partition])
             case AskAppend(records):
                 context.ledger.append(records)
                 answer = None
 
 
-def _sees_beat(context: FlowContext, stop: threading.Event, beat: int, watch_s: float) -> bool:
-    """Whether the owner's beat changes while we watch; by our own clock only."""
-    deadline = time.monotonic() + watch_s
-    while time.monotonic() < deadline:
+def _sees_beat(context: FlowContext, stop: threading.Event, present: Owner, watch_s: float) -> bool:
+    """Whether the owner's beat changes while we watch, by our own clock only; not if it is provably dead."""
+    process, deadline = Process.this(), time.monotonic() + watch_s
+    while time.monotonic() < deadline and not process.is_dead(present.name):
         if stop.is_set():
             raise OwningInterrupted  # nobody may be called gone who was not watched long enough
         context.ledger.poll(POLL_MS)
         owner = context.ledger.view.owner
-        if owner is not None and (owner.beat != beat or owner.released):
+        if owner is not None and (owner.beat != present.beat or owner.released):
             return not owner.released
     return False
+
+
+def renew_producer(context: FlowContext) -> None:
+    """Raises the epoch of the flow's producer while we own it: what is opened or appended as a whole now is under it."""
+    owner = context.owned.owner
+    producer_id, epoch = context.raise_epoch(context.owned.producer)
+    if producer_id == owner.producer_id:
+        context.sign(producer_epoch=epoch)
+        return
+    # The transactional id had expired, or its epochs were used up (R11, R12): a new id begins at epoch 0 again, and only
+    # a new generation sorts its attempts behind the old ones.
+    context.sign(
+        generation=owner.generation + 1,
+        first_epoch=epoch,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        producer_ids=(*owner.producer_ids, producer_id),
+    )
+
+
+def append_whole(context: FlowContext, entries: Sequence[Entry]) -> None:
+    """Appends all or none under our present epoch, which serves for one such batch, and folds it into the view."""
+    held, producer = context.appended, context.owned.producer
+    assert held is None or held[0] != producer or held[1] == tuple(entries), "one batch for each epoch"
+    context.appended = producer, tuple(entries)
+    context.ledger.append_whole(entries, producer)
+    for key, value in entries:
+        context.ledger.view.read(key, value)
 
 
 def wait_out_lease(context: FlowContext, stop: threading.Event) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from sparkmirror import failpoints
 from sparkmirror.clusters import EARLIEST, LATEST, ClusterClient, list_offsets
 from sparkmirror.driver.assignment import assign, worthwhile_move
 from sparkmirror.driver.flow_context import FlowContext
+from sparkmirror.driver.moves.removed_positions import RemovedPositions
 from sparkmirror.driver.slot_watch import SlotWatch
 from sparkmirror.driver.starting import StartingPoints
 from sparkmirror.errors import TransformMissing
@@ -29,15 +31,20 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.status.flow_status import Discovery, PartitionStatus
 
 RECORD_BYTES_GUESS = 500
+# A look that takes longer waited for another flow's owner.
+LOOK_S_MAX = 2.0
+# Given what is to be called now and then while it waits.
+Discover = Callable[[ClusterClient, ClusterClient, Callable[[], None]], Discovery]
 
 
 class Placing:
     """Opens partitions, and moves them while a slot has much more to do than another."""
 
     def __init__(
-        self, context: FlowContext, slots: SlotWatch, discover: Callable[[ClusterClient, ClusterClient], Discovery]
+        self, context: FlowContext, slots: SlotWatch, discover: Discover
     ) -> None:
         self._context, self._slots, self._discover = context, slots, discover
+        self.removed: RemovedPositions | None = None  # from the time on when this process owns the flow
         self._starting: StartingPoints | None = None
         self._moving: dict[TopicPartition, int] = {}
         self._until: dict[TopicPartition, int] | None = None
@@ -46,7 +53,11 @@ class Placing:
 
     def look(self) -> None:
         """Looks at both clusters' topics; creates what the target lacks."""
-        discovery = self._discover(self._context.source, self._context.target)
+        began = time.monotonic()
+        discovery = self._discover(self._context.source, self._context.target, self._context.beat)
+        if time.monotonic() - began > LOOK_S_MAX:
+            self._slots.excuse()  # nobody read their beats meanwhile
+        self._context.status.notes += [note for note in discovery.unread if note not in self._context.status.notes]
         self._context.topics = {topic.topic: topic for topic in discovery.topics}
         self._context.status.remotes = {topic.topic: topic.remote for topic in discovery.topics}
         self._context.status.stopped_topics = discovery.stopped
@@ -54,6 +65,8 @@ class Placing:
     def open_new(self) -> None:
         """Opens every partition that is not open and not stopped."""
         context = self._context
+        if self.removed is not None:
+            self.removed.apply()
         new = [
             partition
             for topic in context.topics.values()
@@ -93,9 +106,9 @@ class Placing:
     def open(self, partitions: Iterable[TopicPartition]) -> None:
         """Writes opens, the largest partition first to the slot with the least to do."""
         context = self._context
-        wanted = [
-            p for p in partitions if p.topic in context.topics and self._is_ended(p) and self._is_same_incarnation(p)
-        ]
+        free = [p for p in partitions if p.topic in context.topics and p not in context.held]
+        left_out = self.removed.apply(free) if self.removed is not None else ()
+        wanted = [p for p in free if p not in left_out and self._is_ended(p) and self._is_same_incarnation(p)]
         if not wanted:
             return
         points = self._points(wanted)
@@ -123,7 +136,7 @@ class Placing:
             context.ready.pop(order.partition, None)
             status = context.status.partitions[order.partition]
             status.slot = order.slot if order.slot != TRANSFORM_QUERY else None
-            status.state, status.reason = "opening", ""
+            context.show(order.partition, "opening")
 
     def _slot_orders(self, due: Mapping[TopicPartition, Ready], ends: Mapping[TopicPartition, int]) -> list[Open]:
         """Orders to slots; none while no slot lives: an open must name a life of a slot that will read it."""
@@ -164,11 +177,12 @@ class Placing:
         """Whether there is nothing to copy up to the end that was seen at the start (`--once`)."""
         status = self._context.status.partitions.setdefault(partition, PartitionStatus(partition))
         status.next_upstream, status.source_end = ready.position.upstream, end
+        status.end_seen_ms = int(time.time() * 1000)
         gaps = self._context.ledger.view.of(partition).accepted_gaps()
         status.gaps, status.gap_offsets = len(gaps), sum(gap.length for gap in gaps)
         until = self._until.get(partition) if self._until is not None else None
         if until is not None and ready.position.upstream >= until:
-            status.state = "closed"
+            status.state, status.next_downstream = "closed", ready.position.downstream
             return True
         return False
 
@@ -194,12 +208,21 @@ class Placing:
         points.update(known)
         first = [p for p in rest if p not in context.placed]
         if first:
-            if self._starting is None:
-                self._starting = StartingPoints(context)
-            found, notes = self._starting.find(first, known)
+            found, notes = self._starting_points().find(first, known)
             points.update(found)
             context.status.notes += notes
         return points
+
+    def _starting_points(self) -> StartingPoints:
+        if self._starting is None:
+            assert self.removed is not None, "positions are read once the flow is owned"
+            self._starting = StartingPoints(self._context, self.removed.table)
+        return self._starting
+
+    def stored_position(self, partition: TopicPartition) -> int | None:
+        """Where MirrorMaker 2 would go on with a partition that this process never opened, None if it never had it."""
+        last = self._starting_points().stored(partition)
+        return None if last is None else last + 1
 
     def _known(self, partition: TopicPartition) -> Ready | None:
         context = self._context
@@ -278,17 +301,8 @@ class Placing:
         for partition, order in context.placed.items():
             status = context.status.partitions[partition]
             if order.slot in loads and status.state not in ("closed", "stopped"):
-                loads[order.slot] += self._bytes(partition, status.lag) + 1
+                loads[order.slot] += self._bytes(partition, status.lag or 0) + 1
         return loads
-
-    def look_at_ends(self) -> None:
-        """Asks for the source's ends, so that lag is true of idle partitions too."""
-        partitions = self._context.status.partitions
-        active = [p for p, s in partitions.items() if s.state not in ("stopped", "closed")]
-        view = self._context.source.view({p.topic for p in active})
-        led = [p for p in active if view.leader(p) is not None]  # a deleted topic must not hold up the others
-        for partition, offset in self._source_ends(led).items():
-            partitions[partition].source_end = offset
 
     def move(self) -> None:
         """Asks one partition to close, so that it can go on in an idler slot."""
@@ -298,7 +312,7 @@ class Placing:
             for p, order in context.placed.items()
             if order.slot != TRANSFORM_QUERY and context.status.partitions[p].state == "copying"
         }
-        behind = {p: self._bytes(p, context.status.partitions[p].lag) for p in copying}
+        behind = {p: self._bytes(p, context.status.partitions[p].lag or 0) for p in copying}
         move = worthwhile_move(behind, copying, self._slots.alive)
         if move is not None and not self._moving:
             partition, slot = move

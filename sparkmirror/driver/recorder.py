@@ -1,21 +1,25 @@
 """MM2's own records, derived from receipts and never ahead of them: source positions and offset syncs.
 
 A position says the *last* copied offset, under MM2's exact key bytes and partition, so that MM2 resumes at the next one.
-What could not be written stays to be written.
+What could not be written stays to be written. The ledger remembers which partitions have a position (`PositionMemory`).
 """
 
 from __future__ import annotations
 
 import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from sparkmirror import failpoints
 from sparkmirror.clusters import ClusterClient, append_records
 from sparkmirror.driver.flow_ledger import ensure_compacted_topic
-from sparkmirror.ledger import Receipt
+from sparkmirror.driver.moves.position_memory import PositionMemory
+from sparkmirror.ledger import LedgerView, Receipt
 from sparkmirror.model import OffsetSync, TopicPartition
 from sparkmirror.offsets import SyncPairs
 from sparkmirror.wire import connect_partition, encode_connect_offset, encode_offset_sync, source_key
+from sparkmirror.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 
 if TYPE_CHECKING:
     from sparkmirror.driver.flow_context import FlowContext
@@ -32,18 +36,24 @@ class Recorder:
         *,
         source_alias: str,
         target: ClusterClient,
-        offsets_topic: str,
-        offsets_partitions: int,
+        memory: PositionMemory,
+        view: LedgerView,
         syncs: ClusterClient | None,
         syncs_topic: str,
         lag_max: int,
+        syncs_factor: int,
+        note: Callable[[str], None],
     ) -> None:
+        self.memory = memory
+        self.held: set[TopicPartition] = set()  # without a position, because somebody removed it: none is written
         self._alias = source_alias
         self._target = target
-        self._offsets_topic = offsets_topic
-        self._offsets_partitions = offsets_partitions
+        self._view = view
+        self._note = note
         self._syncs = syncs
         self._syncs_topic = syncs_topic
+        self._syncs_factor = syncs_factor
+        self._syncs_id: bytes | None = None
         self._pairs = SyncPairs(lag_max)
         self._positions: dict[TopicPartition, int] = {}
         self._taken_back: set[TopicPartition] = set()
@@ -55,16 +65,19 @@ class Recorder:
         syncs = None
         if flow.emit_offset_syncs_enabled:
             syncs = context.source if flow.syncs_side == "source" else context.target
-            ensure_compacted_topic(syncs, place.syncs_topic, 1, flow.offset_syncs_topic_replication_factor)
-        return cls(
+        recorder = cls(
             source_alias=flow.name.source,
             target=context.target,
-            offsets_topic=place.offsets_topic,
-            offsets_partitions=context.target.view([place.offsets_topic]).topics[place.offsets_topic].partitions,
+            memory=PositionMemory(flow, context.target, context.ledger),
+            view=context.ledger.view,
             syncs=syncs,
             syncs_topic=place.syncs_topic,
             lag_max=flow.offset_lag_max,
+            syncs_factor=flow.offset_syncs_topic_replication_factor,
+            note=context.status.notes.append,
         )
+        recorder.look_at_syncs()
+        return recorder
 
     def take(self, receipt: Receipt) -> None:
         """Notes a valid receipt; taking it twice changes nothing."""
@@ -78,6 +91,18 @@ class Recorder:
         self._positions[partition] = next_upstream - 1
         self._taken_back.add(partition)
 
+    def put_back(self, partitions: Iterable[TopicPartition]) -> None:
+        """Writes the positions of these again, as the ledger has them."""
+        for partition in partitions:
+            position = self._view.of(partition).position()
+            if position is not None and position.upstream > 0:
+                self._positions.setdefault(partition, position.upstream - 1)
+
+    def drop(self, partitions: Collection[TopicPartition]) -> None:
+        """What is still to be written of these is of a copy that does not count any more."""
+        for partition in partitions:
+            self._positions.pop(partition, None)
+
     def restart(self, partition: TopicPartition, next_downstream: int) -> None:
         """What syncs said of the partition belongs to topics that are no more.
 
@@ -87,8 +112,30 @@ class Recorder:
         if self._syncs is not None:
             self._pairs.restart(OffsetSync(partition, -1, next_downstream - 1))
 
+    def look_at_syncs(self) -> None:
+        """Creates the topic of offset syncs if it is gone; then what the ledger says of every partition is due in it."""
+        client, topic = self._syncs, self._syncs_topic
+        if client is None:
+            return
+        found = client.view([topic]).topics.get(topic)
+        is_first = self._syncs_id is None
+        is_gone = found is None or found.error == UNKNOWN_TOPIC_OR_PARTITION or (is_first and found.error != 0)
+        if is_gone:
+            ensure_compacted_topic(client, topic, 1, self._syncs_factor, "offset-syncs.topic.replication.factor")
+            found = client.view([topic]).topics.get(topic)
+        if found is None or found.error:
+            return  # whoever writes hears why
+        if is_gone or (not is_first and self._syncs_id != found.topic_id):
+            self._pairs.forget()
+            for partition, history in self._view.partitions.items():
+                for runs in deque(history.run_blocks(), maxlen=1):
+                    self._pairs.take(partition, runs[-1])
+        self._syncs_id = found.topic_id
+
     def write_syncs(self) -> None:
         """Writes the syncs that are due; they stay due until they are in the topic."""
+        if self._pairs.due:
+            self.look_at_syncs()
         due = self._pairs.due
         if self._syncs is not None and due:
             entries = [encode_offset_sync(sync) for sync in due]
@@ -97,24 +144,40 @@ class Recorder:
 
     def flush(self) -> None:
         """Writes positions and the delayed syncs too."""
+        if self.memory.is_lost(self.held):
+            self._note(
+                f"{self.memory.topic} was deleted or lost records while the flow runs; its positions are written anew"
+            )
+            self.put_back([p for p, history in self._view.partitions.items() if history.newest and p not in self.held])
+        self.look_at_syncs()
         self._pairs.promote()
         self.write_syncs()
-        positions = dict(self._positions)
+        positions = {p: last for p, last in self._positions.items() if p not in self.held}
         if failpoints.ARMED and positions:
             failpoints.point("record.midway")
-        grouped: dict[int, list[tuple[bytes, bytes | None]]] = {}
-        for partition, last in positions.items():
-            if last < 0 and partition not in self._taken_back:
-                continue
-            key = source_key(CONNECTOR, self._alias, partition)
-            place = connect_partition(key, self._offsets_partitions)
-            grouped.setdefault(place, []).append((key, encode_connect_offset(last) if last >= 0 else None))
-        now_ms = int(time.time() * 1000)
-        for place, entries in grouped.items():
-            append_records(self._target, TopicPartition(self._offsets_topic, place), entries, now_ms)
+        self.memory.forget([p for p, last in positions.items() if last < 0 and p in self._taken_back])
+        if failpoints.ARMED and positions:
+            failpoints.point("record.forgotten")
+        self._write(positions)
+        if failpoints.ARMED and positions:
+            failpoints.point("record.written")
+        self.memory.remember([p for p, last in positions.items() if last >= 0])
         for partition, last in positions.items():
             if self._positions.get(partition) == last:
                 del self._positions[partition]
                 self._taken_back.discard(partition)
         if failpoints.ARMED and positions:
             failpoints.point("record.done")
+
+    def _write(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Positions in MM2's own bytes; a tombstone for one that is taken back."""
+        grouped: dict[int, list[tuple[bytes, bytes | None]]] = {}
+        for partition, last in positions.items():
+            if last < 0 and partition not in self._taken_back:
+                continue
+            key = source_key(CONNECTOR, self._alias, partition)
+            place = connect_partition(key, self.memory.partitions)
+            grouped.setdefault(place, []).append((key, encode_connect_offset(last) if last >= 0 else None))
+        now_ms = int(time.time() * 1000)
+        for place, entries in grouped.items():
+            append_records(self._target, TopicPartition(self.memory.topic, place), entries, now_ms)

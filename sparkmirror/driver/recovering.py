@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from sparkmirror.clusters import ClusterView, fence
 from sparkmirror.driver.flow_context import FlowContext
+from sparkmirror.driver.owning import renew_producer
 from sparkmirror.driver.recorder import Recorder
 from sparkmirror.errors import (
     BrokerRefused,
@@ -19,6 +20,7 @@ from sparkmirror.errors import (
 )
 from sparkmirror.ledger import LedgerRecord, Open, Ready, Receipt, State, close_lost_attempt
 from sparkmirror.model import TopicPartition
+from sparkmirror.status.state_code import StateCode
 
 RECOVERY_THREADS = 8
 WAIT_S = 1.0
@@ -64,7 +66,7 @@ def recover(
             records += _stop(context, order, error)
     if known:
         if raise_epoch:
-            _raise_epoch(context)
+            renew_producer(context)
         outlast(known)
         targets = [_target(order) for order in known]
         refused = fence(context.target, context.transactional_id, context.owned.producer, targets)
@@ -111,29 +113,12 @@ def _forbid(context: FlowContext, order: Open, error: BrokerRefused) -> list[Led
     if context.place.once:
         return _stop(context, order, TargetRefusedRecords(text, hint=error.hint))
     context.forbidden[order.partition] = (time.monotonic() + RIGHTS_RETRY_S, text)
-    context.show(order.partition, "waiting", "RIGHTS", text)
+    context.show(order.partition, "waiting", StateCode.RIGHTS, text)
     return []
 
 
 def _target(order: Open) -> TopicPartition:
     return TopicPartition(order.target_topic, order.partition.partition)
-
-
-def _raise_epoch(context: FlowContext) -> None:
-    owner = context.owned.owner
-    producer_id, epoch = context.raise_epoch(context.owned.producer)
-    if producer_id == owner.producer_id:
-        context.sign(producer_epoch=epoch)
-        return
-    # The transactional id had expired, or its epochs were used up (R11, R12): a new id begins at epoch 0 again, and only
-    # a new generation sorts its attempts behind the old ones.
-    context.sign(
-        generation=owner.generation + 1,
-        first_epoch=epoch,
-        producer_id=producer_id,
-        producer_epoch=epoch,
-        producer_ids=(*owner.producer_ids, producer_id),
-    )
 
 
 def _read_all(context: FlowContext, orders: list[Open], accepted: Collection[str]) -> list[Outcome]:

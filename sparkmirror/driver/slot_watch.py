@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from sparkmirror import failpoints
 from sparkmirror.driver.flow_context import FlowContext
+from sparkmirror.errors import SparkTaskFailed
 from sparkmirror.ledger import SlotBeat, SlotStop
-from sparkmirror.session.spark_slots import SparkSlots
+from sparkmirror.session.spark_slots import DIED, SparkSlots
 from sparkmirror.slot.slot import SlotOrder
 
 # Three missed beats of a slot, and slack for a busy machine: then it is treated as dead (the fence makes that safe).
@@ -18,9 +19,14 @@ SILENCE_S = 10.0
 # Spark needs some seconds to start; on a cluster with busy cores a slot may wait longer.
 START_S = 120.0
 # A slot that dies at once is started again more and more slowly.
+SPARK = "spark"  # the name of the chore under which it is reported
 RESTART_FIRST_S, RESTART_MAX_S = 0.1, 30.0
 SETTLED_S = 30.0
 # Producer epochs are 16 bits; so many incarnations of one slot under one owner would take more than a day of dying at once.
+# So many tasks in a row that end alike before their first sign of life are not mended by another one.
+EQUAL_FAILURES = 3
+# From then on it is reported that Spark has not started a task yet.
+LATE_S = 30.0
 EPOCHS, INCARNATIONS = 1 << 16, 1 << 12
 
 
@@ -33,6 +39,8 @@ class _Seen:
     is_alive: bool = True
     restart_at: float | None = None
     failures: int = 0
+    cause: str = ""
+    equal_failures: int = 0  # so many incarnations in a row, this one included, ended with this cause before any beat
 
 
 class SlotWatch:
@@ -104,6 +112,7 @@ class SlotWatch:
                 # Also one that had fallen silent: it may have been given partitions since.
                 seen.is_alive = False
                 lost(order.slot, order.incarnation, reason)
+                self._count(seen, reason)
                 seen.failures = 0 if now - seen.started_at > SETTLED_S else seen.failures + 1
                 seen.restart_at = now + min(RESTART_FIRST_S * 2**seen.failures, RESTART_MAX_S)
         for slot, seen in list(self._seen.items()):
@@ -113,7 +122,35 @@ class SlotWatch:
                 self._lose(seen, f"gave no sign of life for {SILENCE_S:g} s", lost)
                 self._spark.cancel(seen.order)
             elif restart and seen.restart_at is not None and now >= seen.restart_at:
+                before = seen
                 self._launch(slot, seen.order.incarnation + 1, seen.failures)
+                self._seen[slot].cause, self._seen[slot].equal_failures = before.cause, before.equal_failures
+        self._report_late(now)
+
+    def _count(self, seen: _Seen, reason: str) -> None:
+        """Raises if Spark cannot start tasks: the last ones of a slot failed alike, and no other slot works."""
+        is_start_failure = seen.beat < 0 and reason.startswith(DIED)
+        seen.equal_failures = 0 if not is_start_failure else seen.equal_failures + 1 if reason == seen.cause else 1
+        seen.cause = reason
+        if seen.equal_failures >= EQUAL_FAILURES and not any(s.is_alive and s.beat >= 0 for s in self._seen.values()):
+            raise SparkTaskFailed(
+                f"{self._context.flow.name}: Spark cannot start its tasks, {EQUAL_FAILURES} in a row failed: "
+                f"{reason.removeprefix(DIED)}",
+                hint=f"the Python of the tasks is PYSPARK_PYTHON; {self._spark.keep_log()}",
+            )
+
+    def _report_late(self, now: float) -> None:
+        """Names tasks for which Spark has found no executor yet; without a free core or memory it waits for ever."""
+        late = [s for s in self._seen.values() if s.is_alive and s.beat < 0 and now - s.started_at > LATE_S]
+        chores = self._context.status.chores
+        if late:
+            waited = int(min(now - s.started_at for s in late) // LATE_S * LATE_S)
+            chores[SPARK] = (
+                f"Spark has not started {len(late)} of {len(self._seen)} tasks after {waited} s: no executor has a free "
+                "core and enough memory, or none can be started; check the master, spark.executor.memory and spark.cores.max"
+            )
+        elif SPARK in chores:
+            chores[SPARK] = ""
 
     def excuse(self) -> None:
         """The ledger could not be read: the silence was not the slots' fault."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sparkmirror.clusters import DEBUG_REPLICA, EARLIEST, LATEST, list_offsets
 from sparkmirror.config.parsing import parse_reset
@@ -15,20 +15,26 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.state import PositionTable, SyncTable, read_settled
 
 
+def no_starting_point(partition: TopicPartition, source_alias: str) -> NoStartingPoint:
+    """What stops a partition of which nothing is known where `auto.offset.reset` is none."""
+    return NoStartingPoint(
+        f"{partition}: no position is known and auto.offset.reset is none",
+        hint=f"write {source_alias}.consumer.auto.offset.reset = earliest or latest",
+    )
+
+
 class StartingPoints:
     """The ledger's word, else MM2's position, else `auto.offset.reset`."""
 
-    def __init__(self, context: FlowContext) -> None:
-        self._context = context
-        flow, place = context.flow, context.place
-        syncs = context.source if flow.syncs_side == "source" else context.target
-        # Read once, at the start: from then on the positions are our own.
-        self._positions, self._syncs = PositionTable(flow.name.source), SyncTable()
-        for client, topic, table in (
-            (context.target, place.offsets_topic, self._positions),
-            (syncs, place.syncs_topic, self._syncs),
-        ):
-            context.status.notes += read_settled(client, topic, table).report()
+    def __init__(self, context: FlowContext, positions: PositionTable) -> None:
+        # Both are read once, at the start: from then on positions and syncs are our own.
+        self._context, self._positions, self._syncs = context, positions, SyncTable()
+        syncs = context.source if context.flow.syncs_side == "source" else context.target
+        context.status.notes += read_settled(syncs, context.place.syncs_topic, self._syncs).report()
+
+    def stored(self, partition: TopicPartition) -> int | None:
+        """The last offset that MirrorMaker 2 says it copied when this process started."""
+        return self._positions.last_offset(partition)
 
     def find(
         self,
@@ -72,29 +78,8 @@ class StartingPoints:
 
     def _fresh(self, partitions: list[TopicPartition], ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, Ready]:
         """By `auto.offset.reset`; `none` stops partitions of which nothing is known."""
-        reset = parse_reset(self._context.flow.consumer.get("auto.offset.reset", "earliest"))
-        if reset == "none":
-            for partition in partitions:
-                self._context.stop_partition(
-                    partition,
-                    NoStartingPoint(
-                        f"{partition}: no position is known and auto.offset.reset is none",
-                        hint=f"write {self._context.flow.name.source}.consumer.auto.offset.reset = earliest or latest",
-                    ),
-                )
-            return {}
-        if isinstance(reset, float):
-            starts = self._starts(partitions, int(time.time() * 1000 - reset * 1000))
-            none_since = [partition for partition, offset in starts.items() if offset < 0]
-            starts |= self._starts(none_since, LATEST)
-        else:
-            starts = self._starts(partitions, LATEST if reset == "latest" else EARLIEST)
+        starts = reset_offsets(self._context, partitions)
         return {p: Ready(Position(offset, ends[p], 0), None, False, 0) for p, offset in starts.items()}
-
-    def _starts(self, partitions: list[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-        context = self._context
-        found = list_offsets(context.source, partitions, timestamp=timestamp, read_committed=context.read_committed)
-        return {partition: offset for partition, (offset, _) in found.items()}
 
     def _target_ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Log ends on the leaders; the slot makes sure that they are settled before it writes."""
@@ -102,3 +87,22 @@ class StartingPoints:
         remote = {TopicPartition(topics[p.topic].remote, p.partition): p for p in partitions}
         found = list_offsets(self._context.target, list(remote), timestamp=LATEST, replica=DEBUG_REPLICA)
         return {remote[target]: offset for target, (offset, _) in found.items()}
+
+
+def reset_offsets(context: FlowContext, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    """Where `auto.offset.reset` says to start; `none` stops the partitions."""
+    reset = parse_reset(context.flow.consumer.get("auto.offset.reset", "earliest"))
+    if reset == "none":
+        for partition in partitions:
+            context.stop_partition(partition, no_starting_point(partition, context.flow.name.source))
+        return {}
+    if not isinstance(reset, float):
+        return _starts(context, partitions, LATEST if reset == "latest" else EARLIEST)
+    starts = _starts(context, partitions, int(time.time() * 1000 - reset * 1000))
+    none_since = [partition for partition, offset in starts.items() if offset < 0]
+    return starts | _starts(context, none_since, LATEST)
+
+
+def _starts(context: FlowContext, partitions: Sequence[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+    found = list_offsets(context.source, partitions, timestamp=timestamp, read_committed=context.read_committed)
+    return {partition: offset for partition, (offset, _) in found.items()}

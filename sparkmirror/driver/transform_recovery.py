@@ -41,6 +41,7 @@ from sparkmirror.ledger import (
 )
 from sparkmirror.model import TopicPartition
 from sparkmirror.status.flow_status import MirroredTopic
+from sparkmirror.status.state_code import StateCode
 
 SETTLE_PAUSE_S, SETTLE_S = 0.02, 5.0
 NOT_ENOUGH_REPLICAS, OFFSET_NOT_AVAILABLE = 19, 78
@@ -129,7 +130,7 @@ def _is_led(context: FlowContext, order: Open, present: ClusterView) -> bool:
 
 def _wait(context: FlowContext, partition: TopicPartition, reason: str) -> None:
     if partition not in context.stopped:
-        context.show(partition, "waiting", "TARGET", reason)
+        context.show(partition, "waiting", StateCode.TARGET, reason)
 
 
 def _recreated(context: FlowContext, order: Open, present: ClusterView) -> ReplicationError | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sparkmirror.clusters import ClusterView, TopicView, refusal
 from sparkmirror.config import TransformSettings
@@ -18,6 +18,7 @@ from sparkmirror.errors import ConfigError, SourceTopicRecreated, TransformFaile
 from sparkmirror.ledger import TRANSFORM_QUERY, LedgerRecord, Open, State, covered_from
 from sparkmirror.model import TopicPartition
 from sparkmirror.session.spark_slots import SparkSlots
+from sparkmirror.status.state_code import StateCode
 from sparkmirror.transforms.orders import PoisonRecord, QueryEntry, QueryOrder, Suspect, make_folder, remove_left_folders
 from sparkmirror.transforms.query import QueryRun
 
@@ -46,6 +47,7 @@ class TransformTopics:
         self._failures, self._started_at, self._due = 0, 0.0, 0.0
         self._is_suspicious = False
         self._culprits: dict[TopicPartition, PoisonRecord] = {}
+        self.is_held = False  # no query is to run now
 
     def recover_first(self, recorder: Recorder, take: Callable[[LedgerRecord], None], lost: list[Open]) -> None:
         """Ends what the last owner's query left open."""
@@ -58,6 +60,17 @@ class TransformTopics:
         """Whether the partition's attempt is over and it is not done: it goes on when its topic can be read again."""
         return partition in self._waiting
 
+    def resume(self, orders: Sequence[Open]) -> None:
+        """Takes stopped partitions up again, in a new query: tasks of the present one keep what they know of the target."""
+        self._waiting |= {order.partition: order for order in orders if order.partition not in self._given}
+        if orders and self._query is not None:
+            self._end_query()
+
+    def hold(self) -> None:
+        """Ends the query, and starts none until `is_held` is false again."""
+        self.is_held = True
+        self.abandon()
+
     def tend(self, recorder: Recorder, take: Callable[[LedgerRecord], None]) -> None:
         """One turn: starts, extends or restarts the query."""
         while not self._ended.empty():
@@ -65,6 +78,8 @@ class TransformTopics:
             if query is self._query:
                 self._query = None
                 self._take_end(query, reason)
+        if self.is_held:
+            return
         if self._query is None:
             self._begin(recorder, take)
         else:
@@ -86,7 +101,7 @@ class TransformTopics:
             return  # a requested end: everything is copied, or it restarts with other partitions
         context.status.notes.append(f"transform query: {reason}; recovering its partitions, then restarting the query")
         for partition in self._mine():
-            context.show(partition, "recovering", "QUERY_LOST", f"the query ended: {reason}")
+            context.show(partition, "recovering", StateCode.QUERY_LOST, f"the query ended: {reason}")
 
     def _begin(self, recorder: Recorder, take: Callable[[LedgerRecord], None]) -> None:
         context = self._context
@@ -138,7 +153,8 @@ class TransformTopics:
         """Partitions that are new join the query; those that stopped leave it."""
         query, mine = self._query, self._mine()
         assert query is not None
-        if all(self._is_complete(order) for order in mine.values()) or self._is_at_culprit():
+        is_done = all(self._is_complete(order) for order in mine.values())
+        if is_done or self._is_at_culprit() or self._context.held & self._given.keys():
             self._end_query()
             return
         if query.is_started:
@@ -233,7 +249,7 @@ class TransformTopics:
     def _mine(self) -> dict[TopicPartition, Open]:
         """What is open and to be copied as records now."""
         context = self._context
-        left_out = self._away.keys() | self._waiting.keys() | context.gapped
+        left_out = self._away.keys() | self._waiting.keys() | context.gapped | context.held
         return {
             partition: order
             for partition, order in self._open_orders().items()
@@ -280,7 +296,7 @@ class TransformTopics:
             elif view.leader(partition) is None:
                 away[partition] = self._away.get(partition, now)
                 if now - away[partition] >= AWAY_SHOWN_S:
-                    context.show(partition, "waiting", "SOURCE", self._unled(view, partition))
+                    context.show(partition, "waiting", StateCode.SOURCE, self._unled(view, partition))
         self._away = away
 
     def _unled(self, view: ClusterView, partition: TopicPartition) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from sparkmirror.config import FlowSettings, Settings, choose_flows
 from sparkmirror.diagnose.findings import Finding
-from sparkmirror.diagnose.report import FlowReport, Report
+from sparkmirror.diagnose.report import FlowReport, Report, rank
 from sparkmirror.diagnose.rules import RULES, judge
 from sparkmirror.state import now_ms
 from sparkmirror.state.facts import Facts, OpenQuestion
@@ -63,7 +63,7 @@ def _examine(settings: Settings, flow: FlowSettings, wanted: Examination, past: 
         time.sleep(wanted.wait_s)
         facts, opens = gather(settings, flow, options, (*past, sample_of(facts)))
     judged = list(judge(facts, wanted.ids))
-    findings = tuple(found for found in judged if isinstance(found, Finding))
+    findings = tuple(sorted((found for found in judged if isinstance(found, Finding)), key=rank))
     asked = tuple(o for o in opens if wanted.ids is None or "V1" in wanted.ids)
     return FlowReport(facts, findings, (*(o for o in judged if isinstance(o, OpenQuestion)), *asked))
 

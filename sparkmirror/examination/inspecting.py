@@ -5,11 +5,11 @@ Commits are read before ends, so that a topic that grows cannot make a position 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from sparkmirror.clusters import GroupOffsets, ListedGroup
+from sparkmirror.clusters import GroupOffsets
 from sparkmirror.clusters.client import PATIENCE, Patience
 from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.config import FlowSettings
@@ -19,7 +19,18 @@ from sparkmirror.diagnose.inspector_verdicts import ACTIVE_STATES, StrictLoop, V
 from sparkmirror.examination.position_worth import PositionWorth
 from sparkmirror.model import Checkpoint, Side, TopicPartition
 from sparkmirror.offsets.proof import Proof, WalkLimits
-from sparkmirror.state import CopyPosition, FlowState, Note, Part, mapped_partition, now_ms
+from sparkmirror.state import (
+    CopyPosition,
+    FlowState,
+    Note,
+    Part,
+    copy_position,
+    last_source_ends,
+    mapped_partition,
+    now_ms,
+    recorded_sources,
+    source_seen_ms,
+)
 from sparkmirror.topology import JavaPattern, group_filter, topic_filter
 from sparkmirror.wire.error_codes import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
 
@@ -27,6 +38,7 @@ GROUPS_FIRST, GROUPS_MAX = 20, 100  # of a page
 ROWS_WANTED = 4_000  # of a page; a group with more is a page of its own
 # Groups that read topics; those of Connect workers, share groups and others are not the inspector's.
 PROTOCOLS = ("consumer", "")
+Program = Literal["sparkmirror", "MirrorMaker 2", ""]
 ABSENT_STATE = "Dead"  # Kafka's word for a group that does not exist
 
 
@@ -61,14 +73,18 @@ class InspectedRow:
 
 @dataclass(frozen=True, slots=True)
 class FlowHealth:
-    """The health of a flow: who writes it, when last, and how many source offsets are not copied yet."""
+    """The health of a flow: who writes it ("": unknown), when last, and how many source offsets are not copied yet."""
 
-    runner: Literal["sparkmirror", "MirrorMaker 2", ""]
+    runner: Program
     last_written_ms: int | None
     copy_lag: int | None
     groups: int
     groups_left_out: int
     read_at_ms: int
+    outages: tuple[str, ...] = ()  # clusters that cannot be read: None above is then unknown
+    source_seen_ms: int | None = None  # by the mirror, where the source cannot be read
+    last_copy_lag: int | None = None  # as of then
+    unknown_lags: int = 0  # partitions of which the lag is not known; then `copy_lag` is None
 
 
 class FlowInspection:
@@ -79,9 +95,10 @@ class FlowInspection:
         self.state = FlowState(flow, options.patience)
         self._options = options
         self._worth = PositionWorth(self.state, options.limits)
-        self._topics = topic_filter(flow)
+        self._topics, self._groups = topic_filter(flow), group_filter(flow)
         self._loop = StrictLoop()
-        self._lags: dict[TopicPartition, int] = {}
+        self._lags: dict[TopicPartition, int | None] = {}
+        self._sources: dict[TopicPartition, TopicPartition] | None = None  # by partition of the target
         self._unknown: set[TopicPartition] = set()  # partitions of which there are no ends, though they exist
         self._inspected, self._left_out = 0, 0
         self._began_ms = now_ms()
@@ -96,7 +113,7 @@ class FlowInspection:
     def rows(self) -> Iterator[InspectedRow]:
         """Every group and partition, in the inspector's order."""
         names = self._chosen()
-        if not names or not self.state.is_up("target"):
+        if self._options.is_strict and not self.state.is_up("target"):
             return
         size, at = GROUPS_FIRST, 0
         while at < len(names):
@@ -108,16 +125,22 @@ class FlowInspection:
     def _chosen(self) -> list[str]:
         """Groups of the source that pass the file's filter and the caller's, and that have members unless all are wanted."""
         if not self.state.is_up("source"):
-            return []
-        names, wanted = group_filter(self.flow), self._options.groups
-        chosen = [
-            group
-            for group in self.state.groups("source").values()
-            if group.protocol in PROTOCOLS and names.wants(group.name) and (wanted is None or wanted.fullmatch(group.name))
-        ]
+            return [] if self._options.is_strict else self._remembered()
+        chosen = [group for group in self.state.groups("source").values() if self._wants(group.name, group.protocol)]
         active = [group for group in chosen if self._options.includes_inactive or group.state in ACTIVE_STATES]
         self._inspected, self._left_out = len(active), len(chosen) - len(active)
-        return [group.name for group in sorted(active, key=lambda group: (group.name.lower(), group.name))]
+        return _in_order(group.name for group in active)
+
+    def _remembered(self) -> list[str]:
+        """Groups of a source that cannot be read, whoever has members: those with checkpoints, and the target's own."""
+        protocols = {name: group.protocol for name, group in self.state.groups("target").items()}
+        names = {*protocols, *self.state.checkpoints().last.groups()}
+        return _in_order(name for name in names if self._wants(name, protocols.get(name, "")))
+
+    def _wants(self, group: str, protocol: str) -> bool:
+        wanted = self._options.groups
+        is_wanted = self._groups.wants(group) and (wanted is None or wanted.fullmatch(group))
+        return protocol in PROTOCOLS and is_wanted
 
     def _page(self, names: Sequence[str]) -> list[InspectedRow]:
         self.state.syncs()  # before any end is read: a mapping past the end must not be one that came later
@@ -126,7 +149,10 @@ class FlowInspection:
         source, target = self.state.commits("source", names), self.state.commits("target", names)
         facts: list[RowFacts] = []
         for group in names:
-            facts += self._facts_of(group, source.get(group), target.get(group))
+            if self.state.is_up("source"):
+                facts += self._facts_of(group, source.get(group), target.get(group))
+            else:
+                facts += self._remembered_facts(group, target.get(group))
         facts = self._with_ends(facts)
         if self._options.is_strict or not self._options.wants_causes:
             return [InspectedRow(row, judge(row)) for row in sorted(facts, key=sort_key)]
@@ -140,7 +166,8 @@ class FlowInspection:
         is_strict = self._options.is_strict
         source_failed, target_failed = ours is None or bool(ours.error), theirs is None or bool(theirs.error)
         is_reported, is_known = self._loop.take(source_failed=source_failed, target_failed=target_failed)
-        if ours is None or (not is_reported if is_strict else target_failed):
+        is_target_gone = not self.state.is_up("target")
+        if ours is None or (not is_reported if is_strict else target_failed and not is_target_gone):
             return  # a note says why
         chosen = {
             place: committed.offset
@@ -159,16 +186,55 @@ class FlowInspection:
                 source=place,
                 target=places[place],
                 group=group,
-                source_ends=_NO_ENDS,
-                source_state=_state(self.state.groups("source"), group),
+                source_ends=None,
+                source_state=self._state_of("source", group),
                 source_offset=offset,
                 target_ends=None,
-                target_state=_state(self.state.groups("target"), group),
+                target_state=self._state_of("target", group),
                 target_offset=None if committed is None else committed.offset,
-                is_known=is_known,
+                is_known=None if is_target_gone else is_known,
                 sync=sync,
                 read_at_ms=now_ms(),
             )
+
+    def _remembered_facts(self, group: str, theirs: GroupOffsets | None) -> Iterator[RowFacts]:
+        """A row for each partition of the flow in which the group has a checkpoint or a position on the target."""
+        if theirs is None or theirs.error:
+            return  # a note says why
+        points = self.state.checkpoints().last.timed(group)
+        there = {place: committed for place, committed in theirs.committed.items() if committed is not None}
+        if self._sources is None:
+            self._sources = recorded_sources(self.state)
+        rows = {place: self._sources.get(place) or self._upstream_of(place, points) for place in {*points, *there}}
+        found = {place: source for place, source in rows.items() if source is not None and self._is_wanted(source.topic)}
+        self._inspected += bool(found)
+        for place, source in found.items():
+            committed = there.get(place)
+            yield RowFacts(
+                flow=str(self.flow.name),
+                source=source,
+                target=place,
+                group=group,
+                source_ends=None,
+                source_state="",
+                source_offset=None,
+                target_ends=None,
+                target_state=self._state_of("target", group),
+                target_offset=None if committed is None else committed.offset,
+                is_known=any(at in there for at in found),
+                sync=self.state.syncs().sync_of(source),
+                read_at_ms=now_ms(),
+            )
+
+    def _upstream_of(self, place: TopicPartition, points: Collection[TopicPartition]) -> TopicPartition | None:
+        """The source of a partition with a checkpoint, by the name alone: there may be no stored position of it."""
+        topic = self.state.policy.upstream_topic(place.topic) if place in points else None
+        return None if topic is None else TopicPartition(topic, place.partition)
+
+    def _state_of(self, side: Side, group: str) -> str:
+        """Empty where it is unknown."""
+        groups = self.state.groups(side)
+        return groups[group].state if group in groups else "" if Part.groups(side) in self.state.unknown else ABSENT_STATE
 
     def _is_wanted(self, topic: str) -> bool:
         wanted = self._options.topics
@@ -187,15 +253,15 @@ class FlowInspection:
         found = []
         for row in facts:
             source, target = ours.get(row.source), theirs.get(row.target)
-            if source is None or not source.is_known:
+            if (source is None or not source.is_known) and self.state.is_up("source"):
                 self._note_end("source", row.source, source)
-                continue
-            if target is None or not target.is_known:
+                if self._options.is_strict or source is None or not source.has_no_leader:
+                    continue
+            if (target is None or not target.is_known) and self.state.is_up("target"):
                 self._note_end("target", row.target, target)
                 if target is None or target.error == TOPIC_AUTHORIZATION_FAILED:
                     continue  # commits in a topic that we may not see are not shown either: no verdict, not a wrong one
-            ends = LogEnds(target.first, target.end) if target is not None and target.is_known else None
-            found.append(replace(row, source_ends=LogEnds(source.first, source.end), target_ends=ends))
+            found.append(replace(row, source_ends=_log_ends(source), target_ends=_log_ends(target)))
         return found
 
     def _note_end(self, side: Side, place: TopicPartition, ends: PartitionEnds | None) -> None:
@@ -256,9 +322,12 @@ class FlowInspection:
         if checkpoint is not None:
             text = Checkpoint(row.group, row.target, checkpoint.upstream, checkpoint.downstream, "")
             row = replace(row, checkpoint=text, checkpoint_time_ms=checkpoint.time_ms)
+            proof = self._worth.by_checkpoint(row) if row.source_offset is None else proof
         verdict, copy = judge(row), self._worth.copy(row.source)
         if copy is not None:
-            self._lags[row.source] = max(row.source_ends.end - copy.next_upstream_offset, 0)
+            self._lags[row.source] = (
+                None if row.source_ends is None else max(row.source_ends.end - copy.next_upstream_offset, 0)
+            )
         return InspectedRow(row, verdict, proof, find_cause(row, proof, self._around(row)), copy)
 
     def _around(self, row: RowFacts) -> Circumstances:
@@ -272,7 +341,7 @@ class FlowInspection:
             has_checkpoints=self.state.checkpoints().last.has_group(row.group),
             translatable=self._is_translatable(row),
             first_translatable=min(usable, default=None),
-            is_target_known=row.target not in self._unknown,
+            is_target_known=row.is_known is not None and row.target not in self._unknown,
             behind_max=self._options.behind_max,
         )
 
@@ -291,23 +360,51 @@ class FlowInspection:
         ours = max(ledger.times.values(), default=-1) if ledger is not None else -1
         syncs = max((timed.time_ms for timed in self.state.syncs().newest.values()), default=-1)
         newest = max(theirs, ours, syncs, self.state.checkpoints().last.newest_ms)
-        is_ours = ledger is not None and ledger.view.owner is not None and not ledger.view.owner.released
-        runner: Literal["sparkmirror", "MirrorMaker 2", ""] = "MirrorMaker 2" if newest >= 0 else ""
         return FlowHealth(
-            runner="sparkmirror" if is_ours or ours > theirs else runner,
+            runner=self._runner(theirs) if newest >= 0 else "",
             last_written_ms=newest if newest >= 0 else None,
-            copy_lag=sum(self._lags.values()) if self._lags else None,
+            copy_lag=self._copy_lag(),
             groups=self._inspected,
             groups_left_out=self._left_out,
             read_at_ms=self._began_ms,
+            outages=tuple(outage.words.removeprefix("cluster ") for outage in self.state.reader.outages.values()),
+            source_seen_ms=None if self.state.is_up("source") else source_seen_ms(self.state),
+            last_copy_lag=self._last_copy_lag(),
+            unknown_lags=sum(lag is None for lag in self._lags.values()),
         )
 
+    def _runner(self, positions_ms: int) -> Program:
+        """Who writes, or wrote last, the flow; `positions_ms` is the time of its newest position."""
+        if Part.LEDGER in self.state.unknown:
+            return ""
+        ledger = self.state.ledger()
+        owner = None if ledger is None else ledger.view.owner
+        if ledger is None or owner is None:
+            return "MirrorMaker 2"
+        # sparkmirror writes positions too, but none after it released the flow.
+        return "MirrorMaker 2" if owner.released and positions_ms > ledger.newest_ms else "sparkmirror"
 
-_NO_ENDS = LogEnds(-1, -1)
+    def _copy_lag(self) -> int | None:
+        """Of the partitions with groups; None if none is known, or not of all."""
+        known = [lag for lag in self._lags.values() if lag is not None]
+        return sum(known) if known and len(known) == len(self._lags) else None
+
+    def _last_copy_lag(self) -> int | None:
+        """Of all partitions of a source that cannot be read, where the ledger knows their ends."""
+        if self.state.is_up("source"):
+            return None
+        ends = last_source_ends(self.state)
+        copies = ((end, copy_position(self.state, place)) for place, end in ends.items())
+        lags = [max(end.end - copy.next_upstream_offset, 0) for end, copy in copies if copy is not None]
+        return sum(lags) if lags else None
 
 
-def _state(groups: Mapping[str, ListedGroup], group: str) -> str:
-    return groups[group].state if group in groups else ABSENT_STATE
+def _in_order(names: Iterable[str]) -> list[str]:
+    return sorted(names, key=lambda name: (name.lower(), name))
+
+
+def _log_ends(ends: PartitionEnds | None) -> LogEnds | None:
+    return LogEnds(ends.first, ends.end) if ends is not None and ends.is_known else None
 
 
 def _place(row: RowFacts) -> tuple[str, TopicPartition]:

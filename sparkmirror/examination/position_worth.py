@@ -8,11 +8,13 @@ from sparkmirror.clusters import describe_topic_configs
 from sparkmirror.diagnose.group_position import RowFacts
 from sparkmirror.errors import ClusterError
 from sparkmirror.model import Side, TopicPartition
-from sparkmirror.offsets import Translation
+from sparkmirror.offsets import Basis, Translation
 from sparkmirror.offsets.proof import Pair, Proof, WalkLimits, by_ledger, by_position, prove
 from sparkmirror.state import CopyPosition, FlowState, copy_position
 from sparkmirror.state.flow_logs import FlowLogs
 from sparkmirror.state.proof_runner import run_all
+
+Positions = tuple[TopicPartition, TopicPartition, int, int]  # partitions and positions on both sides
 
 
 class PositionWorth:
@@ -49,11 +51,22 @@ class PositionWorth:
 
     def translation(self, row: RowFacts) -> Translation | None:
         """Where the mirror's own notes put the source position; None if they do not reach back to it."""
-        return self._logs.translation(row.source, row.target, row.source_offset)
+        return None if row.source_offset is None else self._logs.translation(row.source, row.target, row.source_offset)
 
-    def _key(self, row: RowFacts) -> tuple[TopicPartition, TopicPartition, int, int] | None:
+    def by_checkpoint(self, row: RowFacts) -> Proof | None:
+        """What the target position is worth as of the group's checkpoint, for a source that cannot be read."""
+        point, at = row.checkpoint, row.target_offset
+        if point is None or at is None:
+            return None
+        exact = self._logs.translation(row.source, row.target, point.upstream_offset)
+        proof = None if exact is None else by_ledger(point.upstream_offset, at, exact)
+        return proof or by_ledger(point.upstream_offset, at, Translation(point.downstream_offset, Basis.EXACT))
+
+    def _key(self, row: RowFacts) -> Positions | None:
         """The positions that are compared: with the commit, or with the checkpoint where commits are not synced."""
         at = row.target_offset
+        if row.source_offset is None or row.source_ends is None:
+            return None
         if at is None and not self._flow.sync_group_offsets_enabled:
             checkpoint = self._state.checkpoints().last.at(row.group, row.target)
             at = None if checkpoint is None else checkpoint.downstream
@@ -62,15 +75,15 @@ class PositionWorth:
     # --- by records ----------------------------------------------------------------------------------------------
 
     def _proven(
-        self, wanted: dict[tuple[TopicPartition, TopicPartition, int, int], RowFacts], limits: WalkLimits
-    ) -> dict[tuple[TopicPartition, TopicPartition, int, int], Proof]:
+        self, wanted: dict[Positions, RowFacts], limits: WalkLimits
+    ) -> dict[Positions, Proof]:
         self._learn_compaction("source", {row.source.topic for row in wanted.values()})
         self._learn_compaction("target", {row.target.topic for row in wanted.values()})
         askings = [((row.source, row.target), prove(self._pair(row, key[3]))) for key, row in wanted.items()]
         return dict(zip(wanted, run_all(askings, self._logs.open(limits)), strict=True))
 
     def _pair(self, row: RowFacts, downstream: int) -> Pair:
-        assert row.target_ends is not None
+        assert row.target_ends is not None and row.source_ends is not None and row.source_offset is not None
         return Pair(
             source=row.source,
             target=row.target,
@@ -97,13 +110,14 @@ class PositionWorth:
     # --- without reading -----------------------------------------------------------------------------------------
 
     def _estimated(
-        self, wanted: dict[tuple[TopicPartition, TopicPartition, int, int], RowFacts]
-    ) -> dict[tuple[TopicPartition, TopicPartition, int, int], Proof]:
+        self, wanted: dict[Positions, RowFacts]
+    ) -> dict[Positions, Proof]:
         found = {key: self._estimate(row, key[3]) for key, row in wanted.items()}
         return {key: proof for key, proof in found.items() if proof is not None}
 
     def _estimate(self, row: RowFacts, downstream: int) -> Proof | None:
         expected, ends = self.translation(row), row.target_ends
+        assert row.source_offset is not None and row.source_ends is not None  # `_key` has looked
         proof = None if expected is None else by_ledger(row.source_offset, downstream, expected)
         copy = self.copy(row.source)
         if proof is not None or copy is None or ends is None:

@@ -150,21 +150,24 @@ class Summary:
     """The original's counts of printed rows, over all flows."""
 
     def __init__(self) -> None:
-        self._counts: Counter[tuple[bool, str, bool, str, Verdict]] = Counter()
+        self._counts: Counter[tuple[bool | None, str, bool | None, str, Verdict]] = Counter()
 
     def take(self, row: InspectedRow, *, target_state: str) -> None:
         """One printed row."""
         facts = row.facts
-        has_target_data = facts.target_ends is not None and not facts.target_ends.is_empty
-        key = (not facts.source_ends.is_empty, facts.source_state or "Unknown", has_target_data, target_state, row.verdict)
+        has_target_data: bool | None = facts.target_ends is not None and not facts.target_ends.is_empty
+        has_target_data = None if facts.is_known is None else has_target_data
+        has_data = None if facts.source_ends is None else not facts.source_ends.is_empty
+        key = (has_data, facts.source_state or "Unknown", has_target_data, target_state, row.verdict)
         self._counts[key] += 1
 
     def lines(self) -> Iterator[str]:
         """One line for each combination. The original's order is a hash map's; here it is that of first sight."""
         for (has_data, state, has_target_data, target_state, verdict), count in self._counts.items():
+            is_ok = verdict.is_ok if verdict.is_known else None
             yield (
                 f"{count} partitions in state: Source has data: {_truth(has_data)}, Source group: {state}, "
-                f"Target has data: {_truth(has_target_data)}, Target group: {target_state}, ok: {_truth(verdict.is_ok)}, "
+                f"Target has data: {_truth(has_target_data)}, Target group: {target_state}, ok: {_truth(is_ok)}, "
                 f"Blocking component: {verdict.blocking or 'null'}, Message: {verdict.text}"
             )
 
@@ -177,10 +180,12 @@ def _result(row: InspectedRow) -> str:
     """What a position is worth in one word: as proven, else whether there is one at all."""
     if row.finding is not None and row.finding.cause.id in OWN_POSITIONS:
         return "the target's own"
+    if not row.verdict.is_known:
+        return "unknown"
     if row.facts.target_offset is None:
         return "empty" if row.verdict.number in (2, 3) else "too old" if row.verdict.number in (4, 5) else "not synced"
     return "synced" if row.proof is None else row.proof.result
 
 
-def _truth(value: bool) -> str:
-    return "true" if value else "false"
+def _truth(value: bool | None) -> str:
+    return "unknown" if value is None else "true" if value else "false"

@@ -16,6 +16,7 @@ from sparkmirror.ledger.partition import extend_runs
 from sparkmirror.ledger.records import TRANSFORM_QUERY, Attempt, Gap, LedgerRecord, Open, Receipt, Routed, tombstone
 from sparkmirror.ledger.runs import Run
 from sparkmirror.ledger.view import PartitionHistory
+from sparkmirror.model import TopicPartition
 
 # So many attempts of one partition are kept as they are; restating more seldom would cost more to read at each start.
 ATTEMPTS_MAX = 8
@@ -43,7 +44,7 @@ def compact(history: PartitionHistory, order: Open) -> tuple[list[Receipt | Gap]
         if gap.source_topic_id == order.source_topic_id and gap.upstream < order.position.upstream
     ]
     past = [tombstone("gap", order.partition, *place) for place in history.gaps if place[0] < order.attempt]
-    return again, past + [key for attempt in old for key in _keys(history, order, attempt)]
+    return again, past + [key for attempt in old for key in attempt_keys(history, order.partition, attempt)]
 
 
 def condense(history: PartitionHistory) -> tuple[list[LedgerRecord], list[tuple[bytes, None]]]:
@@ -110,8 +111,8 @@ def _receipt(order: Open, runs: list[Run]) -> Receipt:
     )
 
 
-def _keys(history: PartitionHistory, order: Open, attempt: Attempt) -> list[tuple[bytes, None]]:
-    partition = order.partition
+def attempt_keys(history: PartitionHistory, partition: TopicPartition, attempt: Attempt) -> list[tuple[bytes, None]]:
+    """The tombstones of everything that the ledger holds of an attempt, but gaps and what lies elsewhere."""
     kinds = ("started", "closed", "state", "release", "void", "intent", "open")
     starts = (*block_starts(history.blocks, attempt), -1)
     found = [tombstone("receipt", partition, attempt, start, *final) for start in starts for final in ((), (1,))]

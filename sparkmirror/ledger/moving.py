@@ -17,10 +17,14 @@ of another or an unknown producer; or it restarts ("anew"), so that copies below
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from sparkmirror.errors import MoveRefused
-from sparkmirror.ledger.records import NOBODY, Closed, Gap, LedgerRecord, Open, Position, TopicIncarnation, Void
+from sparkmirror.ledger.blocks import block_starts
+from sparkmirror.ledger.records import NOBODY, Attempt, Closed, Gap, LedgerRecord, Open, Position, TopicIncarnation, Void
+from sparkmirror.ledger.view import PartitionHistory
 from sparkmirror.model import TopicPartition
 
 EARLIEST, LATEST = "earliest", "latest"
@@ -39,6 +43,7 @@ class CopyState:
     log_end: int
     target_end: int
     is_open: bool = False  # an attempt has no end yet
+    copied_before: int = 0  # the target holds the upstream offsets from `position` up to here, from before a reset
 
     @property
     def is_same_incarnation(self) -> bool:
@@ -51,7 +56,8 @@ class Move:
     """One partition: its old and new position, the upstream offsets that are given up, and the effect on the target.
 
     `copied_again`: so many upstream offsets lie on the target already. `is_map_new`: what the map said belongs to topics
-    that are no more. `is_target_shorter`: the target lost its end since.
+    that are no more. `is_target_shorter`: the target lost its end since. `held_until`: the target holds what the gap passes
+    over up to here, from before a reset.
     """
 
     partition: TopicPartition
@@ -63,6 +69,41 @@ class Move:
     copied_again: int
     is_map_new: bool
     is_target_shorter: bool
+    held_until: int = 0
+
+    @property
+    def held(self) -> tuple[int, int] | None:
+        """The part of the gap that the target holds."""
+        if self.gap is None or self.held_until <= self.gap[0]:
+            return None
+        return self.gap[0], min(self.held_until, self.gap[1])
+
+    @property
+    def never_copied(self) -> tuple[int, int] | None:
+        """The part of the gap that the target does not hold."""
+        if self.gap is None or self.held_until >= self.gap[1]:
+            return None
+        return max(self.held_until, self.gap[0]), self.gap[1]
+
+
+def copied_before(history: PartitionHistory, since: int) -> int:
+    """Up to where the target holds the upstream offsets from `since` on, whatever a later move went back behind.
+
+    What others copied before the first attempt counts too: then the copy does not begin at the target's first record.
+    """
+    newest, ranges, until = history.newest, [], since
+    for attempt, order in history.counted().items():
+        if newest is None or order.is_move or order.topic_incarnation != newest.topic_incarnation:
+            continue
+        starts = block_starts(history.blocks, attempt)
+        lost = min((at for voided, at in history.voids.items() if voided >= attempt), default=math.inf)
+        there = [run for start in starts for run in history.blocks[attempt, start] if run.downstream + run.length <= lost]
+        first = min(order.position.upstream, *starts) if starts else order.position.upstream
+        is_continued = order.previous is None and order.position.downstream > 0
+        ranges.append((0 if is_continued else first, max([order.position.upstream, *(run.end for run in there)])))
+    for first, end in sorted(ranges):
+        until = max(until, end) if first <= until else until
+    return until
 
 
 def skip(copy_state: CopyState, to: int | None) -> Move | None:
@@ -131,6 +172,7 @@ def _move(copy_state: CopyState, wanted: int) -> Move:
         copied_again=max(since - wanted, 0) if is_continued else 0,
         is_map_new=not copy_state.is_same_incarnation,
         is_target_shorter=is_continued and old is not None and copy_state.target_end < old.downstream,
+        held_until=copy_state.copied_before if is_continued else 0,
     )
 
 
@@ -157,3 +199,19 @@ def moved(move: Move, order: Open, *, reason: str, time_ms: int) -> list[LedgerR
     if move.gap is not None:
         records.append(Gap(order.partition, order.attempt, *move.gap, reason, time_ms, order.source_topic_id))
     return [*records, order, Closed(order.partition, order.attempt, order.position)]
+
+
+def position_before(history: PartitionHistory, attempt: Attempt) -> Position | None:
+    """Where the copy would go on if this attempt and those that followed it had not been."""
+    return replace(history, opens={a: order for a, order in history.opens.items() if a < attempt}).position()
+
+
+def idle_since(history: PartitionHistory, moves: Collection[Attempt]) -> list[Attempt] | None:
+    """The attempts that followed these moves and copied nothing; None if one did, or if the moves do not count."""
+    last = max(moves)
+    order, position = history.opens.get(last), history.position()
+    later = sorted(attempt for attempt in history.opens if attempt > last)
+    if order is None or not order.is_move or position is None or position[:2] != order.position[:2]:
+        return None
+    has_copied = any(attempt in later for attempt, _ in history.blocks)
+    return None if has_copied or any(history.opens[attempt].is_move for attempt in later) else later

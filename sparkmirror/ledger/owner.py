@@ -97,31 +97,37 @@ class Ready:
     found_records: int
 
 
-def take_ownership(name: str, *, force: bool) -> Generator[OwnerAsk, object, tuple[Ownership, LedgerView]]:
-    """OWNER START, steps 1 to 3: look, raise the epoch, read again, sign."""
+def take_ownership(
+    name: str, *, force: bool, clusters: tuple[str, str] = ("", "")
+) -> Generator[OwnerAsk, object, tuple[Ownership, LedgerView]]:
+    """OWNER START, steps 1 to 3: look, raise the epoch, read again, sign, also with the ids of source and target cluster."""
     view = yield AskLedger()
     assert isinstance(view, LedgerView)
     present = view.owner
     if present is not None and not present.released and not force:
         is_gone = yield AskIsGone(present, WATCH_S)
         if not is_gone:
-            raise FlowOwnedByAnother(
-                f"this flow is owned by {present.name}, which is alive",
-                hint="stop it first, or start with --take-over",
-            )
+            raise owned_by_another(present.name)
     answer = yield AskProducer(None)
     assert isinstance(answer, tuple)
     producer_id, epoch = answer
     view = yield AskLedger()
     assert isinstance(view, LedgerView)
-    owner = _sign(view, name, producer_id, epoch)
+    owner = _sign(view, name, producer_id, epoch, clusters)
     yield AskAppend((owner,))
     view.apply(owner)
     # Not by the owners: one that took the new id before us may have died before it waited for the old one's writers.
     return Ownership(owner, is_weak=any(o.producer_id != producer_id for o in lost_attempts(view))), view
 
 
-def _sign(view: LedgerView, name: str, producer_id: int, epoch: int) -> Owner:
+def owned_by_another(name: str) -> FlowOwnedByAnother:
+    """What refuses a second process while the owner is alive."""
+    return FlowOwnedByAnother(
+        f"this flow is owned by {name}, which is alive", hint="stop it first, or start with --take-over"
+    )
+
+
+def _sign(view: LedgerView, name: str, producer_id: int, epoch: int, clusters: tuple[str, str]) -> Owner:
     newest = view.owner
     if newest is None:
         generation = 0
@@ -132,7 +138,8 @@ def _sign(view: LedgerView, name: str, producer_id: int, epoch: int) -> Owner:
             raise FlowOwnedByAnother(f"{newest.name} took this flow over at the same time")
         generation = newest.generation + (0 if is_same else 1)
         ids = tuple(dict.fromkeys((*newest.producer_ids, producer_id)))
-    return Owner(generation, epoch, producer_id, epoch, name, 0, ids)
+    source, target = clusters
+    return Owner(generation, epoch, producer_id, epoch, name, 0, ids, source_cluster_id=source, target_cluster_id=target)
 
 
 def lost_attempts(view: LedgerView, among: Collection[TopicPartition] | None = None) -> list[Open]:

@@ -18,12 +18,17 @@ key                                             value
 ["routed", topic, partition, attempt, start, target topic, target partition]   runs in a partition that is not the copy's own
 ["slot", number, incarnation]                   a slot's heartbeat, each second
 ["stop", number, incarnation]                   the driver asks a slot to end
+["request", id]                                 what somebody outside asks of the owner
+["answer", id, generation, epoch]               what that owner made of it; written with what it changed, in one batch
+["ends", topic, chunk]                          where the source's partitions ended when the owner last saw them change
+["topic", topic]                                a topic that the owner copies or is about to copy, and where to
+["stored", topic, chunk]                        partitions whose position lies in MirrorMaker 2's offsets topic of this id
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
@@ -34,6 +39,7 @@ from sparkmirror.model import TopicPartition
 
 SEQUENCE_MODULUS = 1 << 31
 NOBODY = -1  # the slot of an attempt that is assigned to no slot: a move
+CHUNK = 100  # partitions of a topic that share one record of ends or of stored positions
 TRANSFORM_QUERY = -2  # the slot of an attempt whose records pass a transform: tasks of a query write it, each a range
 
 # `decode` checks these: a number that is none would stop whoever reckons with it much later.
@@ -74,7 +80,11 @@ class TopicIncarnation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The process that owns the flow; `beat` changes while it runs."""
+    """The process that owns the flow; `beat` changes while it runs.
+
+    The cluster ids say which clusters the aliases meant. `source_seen_ms` is when the source last answered: until then
+    the records of its ends are all that there was.
+    """
 
     generation: Whole
     first_epoch: Whole
@@ -84,6 +94,9 @@ class Owner:
     beat: Whole
     producer_ids: tuple[Whole, ...]
     released: bool = False
+    source_cluster_id: str = ""
+    target_cluster_id: str = ""
+    source_seen_ms: WholeOrUnknown = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,9 +282,93 @@ class SlotStop:
     incarnation: Whole
 
 
+@dataclass(frozen=True, slots=True)
+class OwnerRequest:
+    """What somebody outside asks of the owner: which verb, for what (no topic: the whole flow), by whom and until when.
+
+    The owner carries requests out in the order of the ledger, each once; the same id again changes nothing.
+    """
+
+    id: str
+    verb: str
+    who: str
+    time_ms: Whole
+    expires_ms: Whole
+    topic: str = ""
+    partition: WholeOrUnknown = -1  # −1: all partitions
+    arguments: dict[str, Any] = field(default_factory=dict)
+    command: str = ""  # as it was typed
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerAnswer:
+    """What became of a request: "done", "refused" or "expired", by which owner, in words and, for programs, as fields.
+
+    It is appended under the flow's producer, which the next owner fences in the ledger before it reads it: what a paused
+    former owner would write late is refused by the broker, the answer and what stands beside it. Of two answers to one
+    request the newer owner's counts nevertheless: a producer id that expired is not fenced.
+    """
+
+    id: str
+    state: str
+    owner: str
+    generation: Whole
+    producer_epoch: Whole
+    time_ms: Whole
+    text: str
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+class PartitionEnd(NamedTuple):
+    """Where a source partition ended, and the newest timestamp in it (−1: unknown)."""
+
+    partition: Whole
+    end: Whole
+    newest_timestamp: WholeOrUnknown
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEnds:
+    """The ends of all partitions of a source topic from `chunk` × CHUNK on, up to CHUNK of them, as seen at `time_ms`."""
+
+    topic: str
+    chunk: Whole
+    time_ms: Whole
+    source_topic_id: str
+    ends: tuple[PartitionEnd, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPositions:
+    """Which of up to CHUNK partitions of a source topic have a position in the offsets topic that has this id.
+
+    Written after the position, and before a position is taken back: a partition that is named had a record there. The
+    record without a topic says which offsets topic counts, and where its partitions ended: see stored.py.
+    """
+
+    topic: str
+    chunk: Whole
+    offsets_topic_id: str
+    partitions: tuple[Whole, ...]
+    ends: tuple[Whole, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedTopic:
+    """A topic of the source that the owner copies, and its name on the target; removed when it no longer does.
+
+    Written before the first attempt at the topic, by flows whose remote topics do not name the source: others look here
+    whether what they copy would come back.
+    """
+
+    topic: str
+    target_topic: str
+
+
 LedgerRecord = (
     Owner | Open | Started | Receipt | Closed | State | Release | Void | Gap | Intent | Routed | SlotBeat | SlotStop
-)
+    | OwnerRequest | OwnerAnswer | SourceEnds | StoredPositions | CopiedTopic
+)  # fmt: skip
 
 _KINDS: dict[str, type[LedgerRecord]] = {
     "owner": Owner,
@@ -287,6 +384,11 @@ _KINDS: dict[str, type[LedgerRecord]] = {
     "routed": Routed,
     "slot": SlotBeat,
     "stop": SlotStop,
+    "request": OwnerRequest,
+    "answer": OwnerAnswer,
+    "ends": SourceEnds,
+    "stored": StoredPositions,
+    "topic": CopiedTopic,
 }
 # Fields that have a shorter name in the value. Every other field has its own; the values' fields have the classes' order.
 _NAMES = {
@@ -305,6 +407,11 @@ _NAMES = {
     "newest_timestamp": "newest",
     "time_ms": "time",
     "resident_bytes": "rss",
+    "source_cluster_id": "source cluster",
+    "target_cluster_id": "target cluster",
+    "source_seen_ms": "source seen",
+    "expires_ms": "expires",
+    "offsets_topic_id": "offsets topic id",
 }
 _FIELDS = {short: name for name, short in _NAMES.items()}
 _IN_KEY = {"partition", "attempt", "is_final"}
@@ -314,7 +421,21 @@ _KEY_FIELDS: dict[type, set[str]] = {
     Routed: _IN_KEY | {"target"},
     SlotBeat: {"slot", "incarnation"},
     SlotStop: {"slot", "incarnation"},
+    OwnerRequest: {"id"},
+    OwnerAnswer: {"id", "generation", "producer_epoch"},
+    SourceEnds: {"topic", "chunk"},
+    StoredPositions: {"topic", "chunk"},
+    CopiedTopic: {"topic"},
 }
+# Left out of the value while they say nothing, so that records of older versions keep their bytes.
+_UNLESS_EMPTY: dict[type, set[str]] = {
+    Owner: {"source cluster", "target cluster", "source seen"},
+    State: {"hint", "detail"},
+    OwnerRequest: {"topic", "partition", "arguments", "command"},
+    OwnerAnswer: {"detail"},
+    StoredPositions: {"ends"},
+}
+_EMPTY: tuple[Any, ...] = ("", -1, {}, ())
 _VALUE_FIELDS = {
     kind: [(_NAMES.get(f.name, f.name), f.name) for f in fields(kind) if f.name not in _KEY_FIELDS.get(kind, _IN_KEY)]
     for kind in _KINDS.values()
@@ -337,13 +458,22 @@ def encode(record: LedgerRecord) -> tuple[bytes, bytes]:
             key += (record.generation, record.first_epoch)
         case SlotBeat() | SlotStop():
             key += (record.slot, record.incarnation)
+        case OwnerRequest():
+            key.append(record.id)
+        case OwnerAnswer():  # each owner's own: the ledger's cleaner must not prefer a former owner's late one
+            key += (record.id, record.generation, record.producer_epoch)
+        case SourceEnds() | StoredPositions():
+            key += (record.topic, record.chunk)
+        case CopiedTopic():
+            key.append(record.topic)
         case _:
             key += (*record.partition, record.attempt)
+    optional = _UNLESS_EMPTY.get(type(record))
+    if optional:
+        value = {name: item for name, item in value.items() if name not in optional or item not in _EMPTY}
     match record:
         case Open(move=""):
             del value["move"]
-        case State():
-            value = {name: item for name, item in value.items() if item or name not in ("hint", "detail")}
         case Receipt(runs=runs):
             key += (runs[0].upstream if runs else -1, *([1] if record.is_final else []))
             value["runs"] = _delta(runs)
@@ -377,6 +507,14 @@ def _of_key(kind: type[LedgerRecord], k: Any, v: Any) -> dict[str, Any]:
         return {"generation": k[1], "first_epoch": k[2]}
     if kind in (SlotBeat, SlotStop):
         return {"slot": k[1], "incarnation": k[2]}
+    if kind is OwnerRequest:
+        return {"id": k[1]}
+    if kind is OwnerAnswer:
+        return {"id": k[1], "generation": k[2], "producer_epoch": k[3]}
+    if kind in (SourceEnds, StoredPositions):
+        return {"topic": k[1], "chunk": k[2]}
+    if kind is CopiedTopic:
+        return {"topic": k[1]}
     partition, attempt = _place(k)
     found: dict[str, Any] = {"partition": partition, "attempt": attempt}
     if kind is Receipt:
@@ -396,6 +534,25 @@ def decode_key(key: bytes) -> tuple[str, TopicPartition, Attempt, int]:
     try:
         k = msgspec.json.decode(key)
         return k[0], *_place(k), msgspec.convert(k[4] if len(k) > 4 else -1, WholeOrUnknown)
+    except _REFUSED as error:
+        raise ValueError(f"no ledger key: {key[:80]!r}: {error!r}") from error
+
+
+def removed(kind: str, *names: int | str) -> tuple[bytes, None]:
+    """The key that removes a record of the flow itself, such as a request, and no value."""
+    return msgspec.json.encode([kind, *names]), None
+
+
+_OF_FLOW = (OwnerRequest, OwnerAnswer, SourceEnds, StoredPositions, CopiedTopic)
+
+
+def decode_flow_key(key: bytes) -> tuple[str, tuple[str | int, ...]] | None:
+    """Kind and names of the key of a request, an answer, ends, stored positions or a topic; None for every other key."""
+    try:
+        k = msgspec.json.decode(key)
+        kind = _KINDS[k[0]]
+        names = _of_key(kind, k, {}) if kind in _OF_FLOW else None
+        return None if names is None else (k[0], tuple(names.values()))
     except _REFUSED as error:
         raise ValueError(f"no ledger key: {key[:80]!r}: {error!r}") from error
 

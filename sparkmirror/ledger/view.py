@@ -12,23 +12,30 @@ from dataclasses import dataclass, field, replace
 
 from sparkmirror.ledger.blocks import Block, block_starts
 from sparkmirror.ledger.records import (
+    CHUNK,
     Attempt,
     Closed,
+    CopiedTopic,
     Gap,
     Intent,
     LedgerRecord,
     Open,
     Owner,
+    OwnerAnswer,
+    OwnerRequest,
     Position,
     Receipt,
     Release,
     Routed,
     SlotBeat,
     SlotStop,
+    SourceEnds,
     Started,
     State,
+    StoredPositions,
     Void,
     decode,
+    decode_flow_key,
     decode_key,
 )
 from sparkmirror.ledger.runs import Run, Runs
@@ -215,6 +222,16 @@ def _cut(run: Run, upstream_limit: int | None, downstream_limit: int | None) -> 
     return Run(run.upstream, run.downstream, length) if length > 0 else None
 
 
+@dataclass(frozen=True, slots=True)
+class SourceEnd:
+    """Where a source partition ended when the owner last saw it change, and the newest timestamp in it (−1: unknown)."""
+
+    end: int
+    newest_timestamp: int
+    time_ms: int
+    source_topic_id: str
+
+
 class LedgerView:
     """The whole ledger of one flow."""
 
@@ -223,12 +240,31 @@ class LedgerView:
         self.owners: dict[tuple[int, int], Owner] = {}
         self.slots: dict[tuple[int, int], SlotBeat] = {}
         self.stops: set[tuple[int, int]] = set()
+        self.requests: dict[str, OwnerRequest] = {}  # in the order of the ledger
+        self.answers: dict[str, OwnerAnswer] = {}
+        self.source_ends: dict[TopicPartition, SourceEnd] = {}
+        self.stored: dict[tuple[str, int], StoredPositions] = {}
+        self.copied_topics: dict[str, str] = {}
         self.malformed = 0
 
     @property
     def owner(self) -> Owner | None:
         """The newest owner, by generation and epoch, never by place in the log."""
         return max(self.owners.values(), key=lambda o: (o.generation, o.producer_epoch), default=None)
+
+    @property
+    def source_seen_ms(self) -> int:
+        """When an owner last saw where the source ends, −1 if the ledger does not say."""
+        return max((owner.source_seen_ms for owner in self.owners.values()), default=-1)
+
+    def unanswered(self) -> list[OwnerRequest]:
+        """Requests that wait for an answer, in order."""
+        return [request for request in self.requests.values() if request.id not in self.answers]
+
+    def stored_in(self) -> dict[TopicPartition, str]:
+        """The partitions that have a position in an offsets topic, and the id of that topic."""
+        found = self.stored.values()
+        return {TopicPartition(s.topic, partition): s.offsets_topic_id for s in found for partition in s.partitions}
 
     def of(self, partition: TopicPartition) -> PartitionHistory:
         """The history of a partition, empty if it has none."""
@@ -238,7 +274,7 @@ class LedgerView:
         """Folds one log record in; returns it decoded. What is not ours is counted, not used."""
         try:
             if value is None:
-                self._forget(*decode_key(key))  # a tombstone only removes what a later attempt has stated again
+                self._remove(key)
                 return None
             record = decode(key, value)
         except ValueError:
@@ -246,6 +282,36 @@ class LedgerView:
             return None
         self.apply(record)
         return record
+
+    def _remove(self, key: bytes) -> None:
+        found = decode_flow_key(key)
+        if found is None:
+            self._forget(*decode_key(key))  # a tombstone only removes what a later attempt has stated again
+            return
+        match found:
+            case "request", (str(name),):
+                self.requests.pop(name, None)
+            case "topic", (str(name),):
+                self.copied_topics.pop(name, None)
+            case "answer", (str(name), *by):
+                known = self.answers.get(name)
+                if known is not None and [known.generation, known.producer_epoch] == by:
+                    del self.answers[name]
+            case "stored", (str(topic), int(chunk)):
+                self.stored.pop((topic, chunk), None)
+            case _, (str(topic), int(chunk)):
+                self._forget_ends(topic, chunk)
+
+    def _forget_ends(self, topic: str, chunk: int) -> None:
+        for partition in [p for p in self.source_ends if p.topic == topic and p.partition // CHUNK == chunk]:
+            del self.source_ends[partition]
+
+    def _apply_ends(self, record: SourceEnds) -> None:
+        identity, time_ms = record.source_topic_id, record.time_ms
+        seen = {TopicPartition(record.topic, p): SourceEnd(end, newest, time_ms, identity) for p, end, newest in record.ends}
+        if any(p in self.source_ends and self.source_ends[p].source_topic_id != identity for p in seen):
+            self._forget_ends(record.topic, record.chunk)  # the topic's next incarnation may have fewer partitions
+        self.source_ends |= seen
 
     def _forget(self, kind: str, partition: TopicPartition, attempt: Attempt, start: int) -> None:
         history = self.of(partition)
@@ -274,6 +340,17 @@ class LedgerView:
                 self.slots[record.slot, record.incarnation] = record
             case SlotStop():
                 self.stops.add((record.slot, record.incarnation))
+            case OwnerRequest():
+                self.requests.setdefault(record.id, record)  # asking again with the same id changes nothing
+            case OwnerAnswer():
+                known = self.answers.get(record.id, record)
+                self.answers[record.id] = max(known, record, key=lambda a: (a.generation, a.producer_epoch))
+            case SourceEnds():
+                self._apply_ends(record)
+            case StoredPositions():
+                self.stored[record.topic, record.chunk] = record
+            case CopiedTopic():
+                self.copied_topics[record.topic] = record.target_topic
             case _:
                 self._apply_partition(self.of(record.partition), record)
 

@@ -18,12 +18,21 @@ SOURCE_ATTRIBUTES = (
 )  # fmt: skip
 CHECKPOINT_ATTRIBUTES = spread_names("checkpoint-latency-ms")
 # What MirrorMaker 2 does not tell: name -> help.
-OWN = {
+FLOW_OWN = {
     "flow-running": "1 while the flow copies or has nothing to copy, else 0",
-    "partition-lag": "source offsets not yet proven copied",
+    "flow-degraded": "partitions that are stopped until somebody acts or the cause is gone",
+    "flow-lag": "source offsets not yet proven copied, of all partitions; NaN if one of them is not known now",
+    "flow-lag-seconds": "age of the oldest source record not yet copied, 0 if all are; NaN if it is not known",
+    "flow-lag-unknown-partitions": "partitions of which it is not known now how far their copy is behind",
+    "flow-source-seen-timestamp-seconds": "when the source last told where its partitions end; NaN before",
+}
+PARTITION_OWN = {
+    "partition-lag": "source offsets not yet proven copied; NaN if that is not known now",
+    "partition-lag-seconds": "age of the oldest source record not yet copied, 0 if all are; NaN if that is not known",
     "partition-copying": "1 while the partition is copied; else 0, and `sparkmirror run` tells its state, code and reason",
     "partition-gap-offsets": "source offsets that were given up: deleted before they were copied, and accepted as a gap",
 }
+OWN = FLOW_OWN | PARTITION_OWN
 
 
 @dataclass(frozen=True, slots=True)

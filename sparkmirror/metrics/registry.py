@@ -6,10 +6,19 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sparkmirror.metrics.names import CHECKPOINT_ATTRIBUTES, OWN, SOURCE_ATTRIBUTES, Metric
+from sparkmirror.metrics.names import CHECKPOINT_ATTRIBUTES, FLOW_OWN, PARTITION_OWN, SOURCE_ATTRIBUTES, Metric
 from sparkmirror.metrics.windows import Spread, Window
 from sparkmirror.model import FlowName, TopicPartition
-from sparkmirror.status import CheckpointKey, FlowStatus, PartitionStatus, flow_state
+from sparkmirror.status import (
+    CheckpointKey,
+    FlowStatus,
+    PartitionStatus,
+    flow_lag,
+    flow_state,
+    partition_lag,
+    partition_lag_ms,
+    stopped_partitions,
+)
 
 SOURCE_TYPE, CHECKPOINT_TYPE, COUNT_TYPE, OWN_TYPE = (
     "MirrorSourceConnector", "MirrorCheckpointConnector", "kafka-metrics-count", "sparkmirror",
@@ -68,7 +77,7 @@ class MirrorMetrics:
         """Everything known now: partitions that are no longer copied are left out, their counters are kept."""
         for flow in self._flows:
             ends = (("source", flow.name.source), ("target", flow.name.target))
-            yield Metric(OWN_TYPE, "flow-running", ends, float(flow_state(flow) == "running"))
+            yield from _metrics(OWN_TYPE, tuple(FLOW_OWN), ends, _of_flow(flow))
             yield from self._of_partitions(flow, ends, now)
             for key in sorted(flow.checkpoints):
                 tags = (*ends, ("group", key.group), ("topic", key.topic), ("partition", str(key.partition)))
@@ -78,19 +87,37 @@ class MirrorMetrics:
 
     def _of_partitions(self, flow: FlowStatus, ends: Tags, now: float) -> Iterator[Metric]:
         for partition, status in sorted(flow.partitions.items()):
-            remote = flow.remotes.get(partition.topic, partition.topic)
+            remote = flow.remote(partition.topic)
             tags = (*ends, ("topic", remote), ("partition", str(partition.partition)))
             meter = self._partitions[flow.name, partition]
             yield from _metrics(SOURCE_TYPE, SOURCE_ATTRIBUTES, tags, meter.values(now))
-            lag = float(status.lag) if status.source_end >= 0 else math.nan
-            own = (lag, float(status.state == "copying"), float(status.gap_offsets))
-            yield from _metrics(OWN_TYPE, tuple(OWN)[1:], tags, own)
+            age_ms = partition_lag_ms(flow, status)
+            lags = (_known(partition_lag(flow, status)), _known(None if age_ms is None else age_ms / 1000))
+            own = (*lags, float(status.state == "copying"), float(status.gap_offsets))
+            yield from _metrics(OWN_TYPE, tuple(PARTITION_OWN), tags, own)
 
     def _count(self) -> int:
         """MirrorMaker 2's own figures, which its bean `kafka-metrics-count` counts with itself."""
         partitions = sum(len(flow.partitions) for flow in self._flows)
         checkpoints = sum(len(flow.checkpoints) for flow in self._flows)
         return partitions * len(SOURCE_ATTRIBUTES) + checkpoints * len(CHECKPOINT_ATTRIBUTES)
+
+
+def _of_flow(flow: FlowStatus) -> tuple[float, ...]:
+    """In the order of FLOW_OWN."""
+    lag = flow_lag(flow)
+    return (
+        float(flow_state(flow) in ("running", "degraded")),
+        float(stopped_partitions(flow)),
+        _known(lag.records),
+        _known(lag.seconds),
+        float(lag.unknown),
+        _known(lag.as_of_ms / 1000 if lag.as_of_ms >= 0 else None),
+    )
+
+
+def _known(value: float | None) -> float:
+    return math.nan if value is None else float(value)
 
 
 def _metrics(kind: str, attributes: Sequence[str], tags: Tags, values: Sequence[float]) -> Iterator[Metric]:

@@ -65,6 +65,12 @@ class SyncPairs:
         self._due = [sync for sync in self._due if sync.partition != first.partition]
         self._due.append(first)
 
+    def forget(self) -> None:
+        """Nothing is in the topic any more: every pair is to be written anew."""
+        for known in (self._end, self._last, self._delayed):
+            known.clear()
+        self._due.clear()
+
     def promote(self) -> None:
         """A flush: what waited for more records is due now."""
         for sync in list(self._delayed.values()):

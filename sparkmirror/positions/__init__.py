@@ -3,10 +3,13 @@
 from sparkmirror.positions.alteration import Alteration, ConnectorKind, alteration_problem
 from sparkmirror.positions.changes import PositionChange
 from sparkmirror.positions.exporting import export
+from sparkmirror.positions.history import HistoryEntry, history_of
 from sparkmirror.positions.importing import read_entries
 from sparkmirror.positions.listing import FlowListing, ListedPosition, WorkerGroup, list_positions
+from sparkmirror.positions.live_moves import LIVE_VERBS
 from sparkmirror.positions.moves import apply, choose_flow, preview
 from sparkmirror.positions.requests import Goal, MoveRequest, StoragePlace, parse_goal
+from sparkmirror.positions.restarting import Restarted, RestartedPartition, restart
 from sparkmirror.positions.snapshots import Snapshot, read_snapshot
 from sparkmirror.positions.target_state import GroupCommit, TargetPlan
 from sparkmirror.positions.undo_file import read_text
@@ -14,15 +17,19 @@ from sparkmirror.positions.undoing import UndoRequest, UndoVerdict, WrittenBack,
 from sparkmirror.positions.verdicts import MoveVerdict
 
 __all__ = [
+    "LIVE_VERBS",
     "Alteration",
     "ConnectorKind",
     "FlowListing",
     "Goal",
     "GroupCommit",
+    "HistoryEntry",
     "ListedPosition",
     "MoveRequest",
     "MoveVerdict",
     "PositionChange",
+    "Restarted",
+    "RestartedPartition",
     "Snapshot",
     "StoragePlace",
     "TargetPlan",
@@ -34,11 +41,13 @@ __all__ = [
     "apply",
     "choose_flow",
     "export",
+    "history_of",
     "list_positions",
     "parse_goal",
     "preview",
     "read_entries",
     "read_snapshot",
     "read_text",
+    "restart",
     "undo",
 ]

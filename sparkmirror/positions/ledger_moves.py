@@ -1,36 +1,45 @@
 """Positions of a flow that sparkmirror runs: through the ledger, and in MirrorMaker 2's records with it.
 
-The command takes ownership as a run does, so the previous owner is fenced, and then decides again by what is found
-then. The undo file names the ledger's records of the move: once they are deleted, the ledger says what it said before.
+A live owner is asked to do it. With none, the command takes ownership as a run does, so the previous owner is fenced, and
+then decides again by what is found then. The undo file names the ledger's records of the move: once they are deleted, the
+ledger says what it said before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from sparkmirror.clusters import ClusterClient
 from sparkmirror.clusters.probing import probe_times
 from sparkmirror.config import FlowSettings, Settings
-from sparkmirror.control import RunOptions, TopicControl, TopicPlan, place_of
-from sparkmirror.driver import FlowLedger, Repositioning
-from sparkmirror.errors import BrokerRefused, FlowOwnedByAnother, MoveRefused, SourceOffsetLost, TargetHasStranger
-from sparkmirror.ledger import CopyState, LedgerRecord, Move, encode, reset, skip
+from sparkmirror.control import RunOptions, TopicControl, place_of
+from sparkmirror.driver import Asker, Asking, Outcome, Repositioning, ask_or_do, carry_out_as_owner
+from sparkmirror.errors import BrokerRefused, FlowOwnedByAnother, MoveRefused
+from sparkmirror.ledger import CopyState, LedgerRecord, Move, OwnerAnswer, OwnerRequest, encode
 from sparkmirror.model import TopicPartition
-from sparkmirror.positions.requests import CONNECTOR, EARLIEST, Goal, MoveRequest, StoragePlace
-from sparkmirror.positions.running import STOP_FIRST, refuse_running_workers
+from sparkmirror.positions.judging import judge
+from sparkmirror.positions.live_moves import (
+    SKIPPED,
+    LiveMoves,
+    as_closed,
+    is_stuck,
+    moves_of,
+    outcome_of,
+    request_of,
+)
+from sparkmirror.positions.named_topics import NamedTopics, named_topics, partitions_of
+from sparkmirror.positions.requests import CONNECTOR, MoveRequest, StoragePlace
+from sparkmirror.positions.running import refuse_running_workers
 from sparkmirror.positions.snapshots import SavedRecord, Snapshot
 from sparkmirror.positions.stored import present_topics, read_stored
 from sparkmirror.positions.target_state import plan_target, read_commits, save_target, take_away
-from sparkmirror.positions.undo_file import now_text, save, undo_path
+from sparkmirror.positions.undo_file import now_text, require_new, save, time_text, undo_path
 from sparkmirror.positions.verdicts import SPARKMIRROR, MoveVerdict
-from sparkmirror.state import owner_status, places_for
-from sparkmirror.status import MirroredTopic
-from sparkmirror.topology import Action, ledger_topic
-
-# States that `skip` is for; `reset` accepts any state, since it sets where to resume.
-SKIPPED = (SourceOffsetLost.code, TargetHasStranger.code)
+from sparkmirror.state import places_for
+from sparkmirror.topology import ledger_topic
+from sparkmirror.wire import encode_connect_offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +59,16 @@ class LedgerFlow:
         """The flow's ledger."""
         return ledger_topic(self.flow.name.source)
 
-    def prove_stopped(self) -> str:
-        """That neither a sparkmirror nor MirrorMaker 2 runs the flow; raises FlowOwnedByAnother if one may."""
+    def live_owner(self) -> str:
+        """The process that runs the flow as sparkmirror, empty if none does."""
+        asker = self.asker()
+        owner = asker.owner() if asker is not None else None
+        return owner.name if owner is not None and owner.state == "alive" else ""
+
+    def asker(self) -> Asker | None:
+        """Who asks the flow's owner; None if there is no ledger to ask it by."""
         _, target = self.clients
-        if present_topics(target, [self.ledger_topic]):
-            ledger = FlowLedger(target, self.ledger_topic)
-            ledger.read_all()
-            owner = owner_status(target, self.ledger_topic, ledger.table)
-            if owner.state == "alive":
-                raise FlowOwnedByAnother(f"{self.flow.name} is owned by {owner.name}, which is alive", hint=STOP_FIRST)
-        return self.prove_no_worker()
+        return Asker(target, self.ledger_topic) if present_topics(target, [self.ledger_topic]) else None
 
     def prove_no_worker(self) -> str:
         """That MirrorMaker 2 does not run the flow; raises BrokerRefused without the right to describe its group."""
@@ -70,16 +79,13 @@ class LedgerFlow:
 
     def own(self) -> None:
         """Takes ownership of the flow."""
-        try:
-            self.work.own()
-        except FlowOwnedByAnother as error:
-            raise FlowOwnedByAnother(error.message, hint=STOP_FIRST) from error
+        self.work.own()
 
 
 @contextmanager
 def open_ledger_flow(settings: Settings, flow: FlowSettings) -> Iterator[LedgerFlow]:
     """The flow; its ownership is released afterwards."""
-    work = Repositioning(flow, place_of(settings, flow, RunOptions(), slots=0))
+    work = Repositioning.outside(flow, place_of(settings, flow, RunOptions(), slots=0))
     try:
         yield LedgerFlow(flow, work)
     finally:
@@ -87,122 +93,156 @@ def open_ledger_flow(settings: Settings, flow: FlowSettings) -> Iterator[LedgerF
 
 
 def preview_of_ledger(opened: LedgerFlow, request: MoveRequest) -> MoveVerdict:
-    """What `apply_to_ledger` would do, by what can be seen now. Changes nothing; raises what it would."""
-    proof = opened.prove_stopped()
-    topics = _topics(opened, request)
-    partitions = _partitions(topics.found, request)
+    """What `move_in_ledger` would do, by what can be seen now. Changes nothing; raises what it would."""
+    owner = opened.live_owner()
+    proof = "" if owner else opened.prove_no_worker()
+    _refuse_target(opened, request, owner)
+    topics = named_topics(opened.flow, opened.clients, request)
+    partitions = partitions_of(topics.found, request)
     plan = _outer(opened, request, topics)
     copy_states = opened.work.look(topics.found, partitions)
+    if owner:
+        copy_states = [as_closed(state) for state in copy_states if _is_concerned(opened, request, state)]
     if request.with_target:
         copy_states = [_emptied(copy_state) for copy_state in copy_states]
-    return _verdict(opened, request, topics, copy_states, replace(plan, proof=proof))
+    verdict = _verdict(opened, request, topics, copy_states, replace(plan, proof=proof, owner=owner))
+    moved = {move.partition for move in verdict.moves}
+    return replace(verdict, unmoved=tuple(partition for partition in partitions if partition not in moved))
 
 
-def apply_to_ledger(opened: LedgerFlow, request: MoveRequest, command: str) -> MoveVerdict:
-    """Takes ownership, moves the positions, releases the flow; all partitions or, if one is refused, none."""
+def _is_concerned(opened: LedgerFlow, request: MoveRequest, state: CopyState) -> bool:
+    """Whether a running owner would pause the partition at all."""
+    history = opened.work.ledger.view.of(state.partition)
+    known = history.states.get(history.newest.attempt) if history.newest is not None else None
+    is_bare_skip = request.verb == "skip" and request.to is None
+    return not is_bare_skip or is_stuck(state, is_stopped=known is not None and known.state == "stopped")
+
+
+def _refuse_target(opened: LedgerFlow, request: MoveRequest, owner: str) -> None:
+    if owner and request.with_target:
+        raise FlowOwnedByAnother(
+            f"{opened.flow.name} is owned by {owner}, which is alive and writes to the topics that --with-target deletes",
+            hint="stop that process first; or leave out --with-target: positions alone are set while it runs",
+        )
+
+
+def move_in_ledger(opened: LedgerFlow, request: MoveRequest, asking: Asking) -> MoveVerdict:
+    """Asks the owner to move positions, or takes the flow if nobody owns it; all partitions or, if one is refused, none."""
+    asker = opened.asker()
+    if request.with_target:
+        _refuse_target(opened, request, opened.live_owner())
+        asker = None
+    path = undo_path(opened.flow, request.undo_file)
+    require_new(path)
+    record = request_of(asking, request, opened.clients[1])
+    return ask_or_do(
+        asker,
+        record,
+        lambda answer: _answered(opened, answer, path, asking.command),
+        lambda asked: _move_as_owner(opened, request, asked, path),
+    )
+
+
+def _answered(opened: LedgerFlow, answer: OwnerAnswer, path: str, command: str) -> MoveVerdict:
+    """The report of what the owner did, with what `undo` needs in a file."""
+    found, flow = moves_of(answer), opened.flow
+    commits, notes = read_commits(opened.clients[1], [remote for _, remote in found.topics], requires_all=False)
+    moved = bool(found.moves)
+    if moved:
+        stored = read_stored(
+            opened.clients[1], [flow.offset_storage_topic], connector=CONNECTOR, alias=flow.name.source
+        )
+        before = [
+            # What the owner would have written there without the move.
+            SavedRecord(place, stored.key_of(move.partition), _stored_value(move))
+            for move in found.moves
+            for place in places_for(stored, move.partition)
+        ]
+        snapshot = Snapshot(
+            kind="undo",
+            flow=str(flow.name),
+            connector=CONNECTOR,
+            time=time_text(answer.time_ms),
+            command=command,
+            positions=tuple(before),
+            ledger_keys=tuple(key.encode() for key in found.ledger_keys),
+            topic_ids=found.topic_ids,
+        )
+        try:
+            save(path, snapshot)
+        except MoveRefused as error:
+            again = f"the same command with --request-id {answer.id} and another --undo-file writes it"
+            raise MoveRefused(f"the positions were changed, but {error.message}", hint=again) from error
+    return MoveVerdict(
+        flow=str(flow.name),
+        run_by=SPARKMIRROR,
+        topics=found.topics,
+        moves=found.moves,
+        unmoved=found.unmoved,
+        commits=tuple(commits),
+        target_ends=dict(found.target_ends),
+        notes=(*found.notes, *notes),
+        undo_file=path if moved else "",
+        is_applied=True,
+        owner=answer.owner,
+        request_id=answer.id,
+    )
+
+
+def _stored_value(move: Move) -> bytes | None:
+    return encode_connect_offset(move.old.upstream - 1) if move.old is not None and move.old.upstream else None
+
+
+def _move_as_owner(opened: LedgerFlow, request: MoveRequest, asked: OwnerRequest, path: str) -> MoveVerdict:
+    """Takes ownership, moves the positions, releases the flow."""
     proof = opened.prove_no_worker()
-    topics = _topics(opened, request)
-    partitions = _partitions(topics.found, request)
-    outer = replace(_outer(opened, request, topics), proof=proof)
+    topics = named_topics(opened.flow, opened.clients, request)
+    partitions = partitions_of(topics.found, request)
+    outer = replace(_outer(opened, request, topics), proof=proof, undo_file=path, request_id=asked.id)
+    verdict: MoveVerdict | None = None
+
+    def decide() -> Outcome:
+        nonlocal verdict
+        if outer.target is not None:
+            _save(opened, outer, [], asked.command)  # deleting comes first: a move names the topics that it resumes with
+            take_away(opened.flow, opened.clients, outer.target)
+        accepted = SKIPPED if request.verb == "skip" else ()
+        discover = TopicControl(opened.flow, set(topics.found)).discover
+        copy_states = opened.work.take(partitions, discover, accepted)
+        for copy_state in copy_states:
+            trouble = opened.work.trouble(copy_state.partition)
+            if request.verb == "skip" and copy_state.is_same_incarnation and trouble:
+                raise MoveRefused(f"{copy_state.partition} cannot be skipped: {trouble}")
+        verdict = replace(_verdict(opened, request, topics, copy_states, outer), is_applied=True)
+        if not verdict.moves:
+            verdict = replace(verdict, undo_file=path if outer.target is not None else "")
+            return outcome_of(_live_moves(verdict), ())
+        records = opened.work.writer.prepare(verdict.moves, f"sparkmirror offsets {request.verb}")
+        if outer.target is None:
+            _save(opened, verdict, records, asked.command)
+        return outcome_of(_live_moves(verdict), records)
+
     opened.own()
-    if outer.target is not None:
-        _save(opened, outer, [], command)  # deleting comes first: a move names the topics that it resumes with
-        take_away(opened.flow, opened.clients, outer.target)
-    accepted = SKIPPED if request.verb == "skip" else ()
-    discover = TopicControl(opened.flow, set(topics.found)).discover
-    copy_states = opened.work.take(partitions, discover, accepted)
-    for copy_state in copy_states:
-        trouble = opened.work.trouble(copy_state.partition)
-        if request.verb == "skip" and copy_state.is_same_incarnation and trouble:
-            raise MoveRefused(f"{copy_state.partition} cannot be skipped: {trouble}")
-    verdict = replace(_verdict(opened, request, topics, copy_states, outer), is_applied=True)
-    if not verdict.moves:
-        opened.work.write((), ())  # what was found is MirrorMaker 2's position too
-        return replace(verdict, undo_file=verdict.undo_file if outer.target is not None else "")
-    records = opened.work.prepare(verdict.moves, f"sparkmirror offsets {request.verb}")
-    if outer.target is None:
-        _save(opened, verdict, records, command)
-    opened.work.write(verdict.moves, records)
-    return verdict
+    answer = carry_out_as_owner(opened.work, asked, decide)
+    return verdict if verdict is not None else _answered(opened, answer, path, asked.command)
+
+
+def _live_moves(verdict: MoveVerdict) -> LiveMoves:
+    remotes = dict(verdict.topics)
+    return LiveMoves(
+        topics=verdict.topics,
+        moves=verdict.moves,
+        unmoved=verdict.unmoved,
+        target_ends=tuple(verdict.target_ends.items()),
+        notes=verdict.notes,
+        topic_ids={remotes[move.partition.topic]: move.topic_incarnation.target_topic_id for move in verdict.moves},
+    )
 
 
 # --- gather ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Topics:
-    """The topics that are meant, those to be created on the target, and notes on those that are left out."""
-
-    found: Mapping[str, MirroredTopic]
-    created: tuple[str, ...]
-    notes: tuple[str, ...]
-
-
-def _topics(opened: LedgerFlow, request: MoveRequest) -> _Topics:
-    """The topics as they are on both sides now."""
-    flow = opened.flow
-    source, target = (client.view(None) for client in opened.clients)
-    wanted = _wanted_names(request)
-    plan = TopicPlan(flow, source, target, wanted)
-    notes = []
-    if wanted is not None:
-        _refuse_not_copied(flow, plan, wanted)
-    found: dict[str, MirroredTopic] = {}
-    created = []
-    for change in plan.changes:
-        if change.action is Action.STOP:
-            if wanted is not None:
-                raise MoveRefused(f"{flow.name}: topic {change.topic}: {change.reason}")
-            notes.append(f"topic {change.topic} is left out: {change.reason}")
-            continue
-        there = target.topics.get(change.remote)
-        is_there = there is not None and not there.error
-        if not is_there:
-            created.append(change.remote)
-        found[change.topic] = MirroredTopic(
-            topic=change.topic,
-            remote=change.remote,
-            partitions=change.partitions,
-            source_topic_id=source.topics[change.topic].topic_id.hex(),
-            target_topic_id=there.topic_id.hex() if there is not None and is_there else "",
-            source_compacts=False,
-            target_compacts=False,
-            target_log_append_time=False,
-        )
-    return _Topics(found, tuple(created), tuple(notes))
-
-
-def _wanted_names(request: MoveRequest) -> set[str] | None:
-    if request.entries is not None:
-        return {partition.topic for partition in request.entries}
-    return None if request.topic is None else {request.topic}
-
-
-def _refuse_not_copied(flow: FlowSettings, plan: TopicPlan, wanted: Iterable[str]) -> None:
-    decisions = {decision.topic: decision for decision in plan.decisions}
-    for name in sorted(wanted):
-        if name not in decisions:
-            raise MoveRefused(f"{flow.name}: cluster {flow.name.source} has no topic {name} that could be copied")
-        if not decisions[name].replicated:
-            raise MoveRefused(f"{flow.name}: topic {name} is not copied: {decisions[name].reason}")
-
-
-def _partitions(topics: Mapping[str, MirroredTopic], request: MoveRequest) -> list[TopicPartition]:
-    everything = [TopicPartition(t.topic, index) for t in topics.values() for index in range(t.partitions)]
-    if request.entries is not None:
-        unknown = sorted(set(request.entries) - set(everything))
-        if unknown:
-            raise MoveRefused(f"{unknown[0]}: topic {unknown[0].topic} has {topics[unknown[0].topic].partitions} partitions")
-        return sorted(request.entries)
-    if request.partition is None:
-        return everything
-    [topic] = topics.values()
-    if not 0 <= request.partition < topic.partitions:
-        raise MoveRefused(f"topic {topic.topic} has partitions 0 to {topic.partitions - 1}, found {request.partition}")
-    return [TopicPartition(topic.topic, request.partition)]
-
-
-def _outer(opened: LedgerFlow, request: MoveRequest, topics: _Topics) -> MoveVerdict:
+def _outer(opened: LedgerFlow, request: MoveRequest, topics: NamedTopics) -> MoveVerdict:
     """Everything but the moves: names, groups, what is taken away on the target."""
     remotes = {topic.remote for topic in topics.found.values()}
     commits, notes = read_commits(opened.clients[1], remotes, requires_all=request.with_target)
@@ -260,30 +300,18 @@ def _mm2_positions(opened: LedgerFlow, partitions: Collection[TopicPartition]) -
 
 
 def _verdict(
-    opened: LedgerFlow, request: MoveRequest, topics: _Topics, copy_states: Sequence[CopyState], outer: MoveVerdict
+    opened: LedgerFlow, request: MoveRequest, topics: NamedTopics, copy_states: Sequence[CopyState], outer: MoveVerdict
 ) -> MoveVerdict:
     times: Mapping[TopicPartition, int] = {}
     if request.to is not None and request.to.kind == "time":
         times = probe_times(opened.clients[0], {s.partition: request.to.number for s in copy_states})
-    judged = {copy_state.partition: _judge(request, copy_state, times) for copy_state in copy_states}
+    judged = {copy_state.partition: judge(request, copy_state, times) for copy_state in copy_states}
     return replace(
         outer,
         moves=tuple(move for move in judged.values() if move is not None),
         unmoved=tuple(partition for partition, move in judged.items() if move is None),
         target_ends={copy_state.partition: copy_state.target_end for copy_state in copy_states},
     )
-
-
-def _judge(request: MoveRequest, copy_state: CopyState, times: Mapping[TopicPartition, int]) -> Move | None:
-    if request.verb == "skip":
-        return skip(copy_state, None if request.to is None else request.to.number)
-    goal = request.to or EARLIEST
-    if request.entries is not None:
-        entry = request.entries[copy_state.partition]
-        goal = EARLIEST if entry is None else Goal("offset", entry)
-    if goal.kind == "time":
-        goal = Goal("offset", times.get(copy_state.partition, copy_state.log_end))
-    return reset(copy_state, str(goal))
 
 
 def _emptied(copy_state: CopyState) -> CopyState:

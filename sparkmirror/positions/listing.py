@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from sparkmirror.clusters.members import describe_groups
 from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.config import FlowSettings
 from sparkmirror.errors import ClusterError, MoveRefused
+from sparkmirror.ledger import SourceEnd
 from sparkmirror.model import TopicPartition
 from sparkmirror.positions.requests import StoragePlace
 from sparkmirror.positions.stored import read_stored
-from sparkmirror.state import FlowState, LedgerTable, PositionTable
+from sparkmirror.state import (
+    FlowState,
+    LedgerTable,
+    Part,
+    PositionTable,
+    last_source_ends,
+    recorded_partitions,
+    source_seen_ms,
+)
 from sparkmirror.topology import policy_for, select_topics
+from sparkmirror.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class ListedPosition:
-    """One source partition; None where nothing is stored or known.
+    """One source partition; None where nothing is stored, or where `unknown` names the column.
 
     `mm2_offset` is the *last* offset that MirrorMaker 2 stored as copied, `places` are the partitions of its topic that
-    hold the key. `ledger_next` is the *next* offset by sparkmirror's ledger. `lag` counts from whichever is further.
+    hold the key. `ledger_next` is the *next* offset by sparkmirror's ledger. `lag` counts from whichever is further. Where
+    the source does not say where it ends, `last_source_end` is where it ended when the mirror saw it at `last_seen_ms`.
     """
 
     topic: str
@@ -40,6 +51,10 @@ class ListedPosition:
     target_end: int | None
     lag: int | None
     trouble: str
+    unknown: tuple[str, ...] = ()  # of "mm2", "ledger", "source", "target", "lag"
+    last_source_end: int | None = None
+    last_seen_ms: int | None = None
+    last_lag: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +68,10 @@ class WorkerGroup:
 
 @dataclass(frozen=True, slots=True)
 class FlowListing:
-    """One flow. `owner` is the last process that owned it as sparkmirror's, None if there is no ledger."""
+    """One flow. `owner` is the last process that owned it as sparkmirror's, None if there is no ledger.
+
+    `unknown` says what could not be read, and why: "positions", "ledger", "topics", "source ends", "target ends".
+    """
 
     flow: str
     connector: str
@@ -64,6 +82,8 @@ class FlowListing:
     positions: tuple[ListedPosition, ...]
     notes: tuple[str, ...]
     is_complete: bool
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    source_seen_ms: int | None = None
 
 
 def list_positions(flow: FlowSettings, storage: StoragePlace, topic: str | None = None) -> FlowListing:
@@ -79,23 +99,31 @@ class _Gathering:
         self._flow, self._storage, self._state = flow, storage, state
         self._policy = policy_for(flow)
         self._troubles: list[str] = []
+        self._unknown: dict[str, str] = {}
         self._topics = storage.offsets_topics or (flow.offset_storage_topic,)
 
     def listing(self, topic: str | None) -> FlowListing:
         flow, state = self._flow, self._state
-        stored = self._try(self._read_stored) or PositionTable(flow.name.source, self._storage.connector)
+        stored = self._try("positions", self._read_stored) or PositionTable(flow.name.source, self._storage.connector)
         ledger = state.ledger() or LedgerTable()
         owner = ledger.view.owner
         wanted = sorted(p for p in self._partitions(stored, ledger) if topic is None or p.topic == topic)
         source_ends = state.ends("source", wanted)
         target_ends = state.ends("target", [self._remote(partition) for partition in wanted])
+        for name, part in (
+            ("topics", Part.SOURCE), ("ledger", Part.LEDGER), ("source ends", Part.SOURCE_ENDS),
+            ("target ends", Part.TARGET_ENDS),
+        ):  # fmt: skip
+            if part in state.unknown:
+                self._unknown[name] = state.unknown[part].reason
+        last = last_source_ends(state)
         rows = tuple(
-            self._row(partition, stored, ledger, source_ends.get(partition), target_ends.get(self._remote(partition)))
-            for partition in wanted
+            self._row(p, stored, ledger, source_ends.get(p), target_ends.get(self._remote(p)), last.get(p)) for p in wanted
         )
-        workers = self._try(self._workers) if self._storage.is_dedicated else None
+        workers = self._try("workers", self._workers) if self._storage.is_dedicated else None
         text = [note.message for note in (*state.notes, *state.notes.rest()) if note.kind != "missing"]
         notes = dict.fromkeys([*text, *self._troubles, *_foreign_key_notes(stored)])
+        is_known = not self._unknown and not any(row.unknown for row in rows)
         return FlowListing(
             flow=str(flow.name),
             connector=self._storage.connector,
@@ -105,16 +133,20 @@ class _Gathering:
             is_released=owner is not None and owner.released,
             positions=rows,
             notes=tuple(notes),
-            is_complete=state.notes.is_complete and not self._troubles,
+            is_complete=state.notes.is_complete and not self._troubles and is_known,
+            unknown=self._unknown,
+            source_seen_ms=source_seen_ms(state),
         )
 
-    def _try(self, look: Callable[[], T]) -> T | None:
+    def _try(self, part: str, look: Callable[[], T]) -> T | None:
         if not self._state.is_up("target"):
+            self._unknown[part] = self._state.unknown[Part.TARGET].reason
             return None
         try:
             return look()
         except ClusterError as error:
             self._troubles.append(error.message)
+            self._unknown[part] = error.message
             return None
 
     def _read_stored(self) -> PositionTable | None:
@@ -135,6 +167,11 @@ class _Gathering:
 
     def _partitions(self, stored: PositionTable, ledger: LedgerTable) -> Collection[TopicPartition]:
         view = self._state.topics("source")
+        if view is None:
+            recorded = {partition.topic for partition in recorded_partitions(self._state)}
+            wanted = {d.topic for d in select_topics(self._flow, self._policy, sorted(recorded)) if d.replicated}
+            last = {partition for partition in ledger.view.source_ends if partition.topic in wanted}
+            return last | set(stored.partitions()) | set(ledger.view.partitions)
         there = {t.name: t for t in view.topics.values() if not t.is_internal and not t.error} if view is not None else {}
         decisions = select_topics(self._flow, self._policy, sorted(there))
         copied = {
@@ -153,6 +190,7 @@ class _Gathering:
         ledger: LedgerTable,
         source: PartitionEnds | None,
         target: PartitionEnds | None,
+        last_source: SourceEnd | None,
     ) -> ListedPosition:
         known = source if source is not None and source.is_known else None
         records = stored.records_of(partition)
@@ -160,7 +198,10 @@ class _Gathering:
         history = ledger.history(partition)
         position = history.position() if history is not None else None
         further = max(0 if last is None else last + 1, 0 if position is None else position.upstream)
-        is_known = last is not None or position is not None
+        has_position = last is not None or position is not None
+        unknown = tuple(self._unknown_columns(source, target))
+        first = known.first if known is not None else 0
+        is_old = "source" in unknown and last_source is not None and not {"mm2", "ledger"} & set(unknown)
         return ListedPosition(
             topic=partition.topic,
             partition=partition.partition,
@@ -172,9 +213,25 @@ class _Gathering:
             source_first=None if known is None else known.first,
             source_end=None if known is None else known.end,
             target_end=target.end if target is not None and target.is_known else None,
-            lag=None if known is None else max(known.end - further, 0) if is_known else known.end - known.first,
-            trouble=_trouble(stored, partition, known, further if is_known else None),
+            lag=None if known is None or "lag" in unknown else max(known.end - (further if has_position else first), 0),
+            trouble=_trouble(stored, partition, known, further if has_position else None),
+            unknown=unknown,
+            last_source_end=last_source.end if "source" in unknown and last_source is not None else None,
+            last_seen_ms=last_source.time_ms if "source" in unknown and last_source is not None else None,
+            last_lag=max(last_source.end - further, 0) if is_old and last_source is not None else None,
         )
+
+    def _unknown_columns(self, source: PartitionEnds | None, target: PartitionEnds | None) -> Iterator[str]:
+        """What is not known of a partition; a topic that does not exist is known."""
+        stored = [name for name, part in (("mm2", "positions"), ("ledger", "ledger")) if part in self._unknown]
+        ends = [name for name, found in (("source", source), ("target", target)) if not _is_answered(found)]
+        yield from (*stored, *ends)
+        if stored or "source" in ends:
+            yield "lag"
+
+
+def _is_answered(ends: PartitionEnds | None) -> bool:
+    return ends is not None and (ends.is_known or ends.error == UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _trouble(

@@ -11,9 +11,9 @@ from dataclasses import replace
 from sparkmirror import config
 from sparkmirror.clusters import ClusterClient
 from sparkmirror.config import FlowSettings, Settings
-from sparkmirror.driver import FlowLedger
+from sparkmirror.driver import Asking, FlowLedger
 from sparkmirror.errors import MoveRefused
-from sparkmirror.positions.ledger_moves import apply_to_ledger, open_ledger_flow, preview_of_ledger
+from sparkmirror.positions.ledger_moves import move_in_ledger, open_ledger_flow, preview_of_ledger
 from sparkmirror.positions.mm2_moves import apply_to_mm2, open_mm2_flow, preview_of_mm2
 from sparkmirror.positions.requests import CONNECTOR, MoveRequest, StoragePlace
 from sparkmirror.positions.stored import present_topics, read_stored
@@ -30,20 +30,23 @@ def preview(settings: Settings, request: MoveRequest) -> MoveVerdict:
     return _carry_out(settings, request, None)
 
 
-def apply(settings: Settings, request: MoveRequest, command: str = "") -> MoveVerdict:
-    """Moves positions while no process runs the flow; `command` is kept in the undo file, which is written first."""
-    return _carry_out(settings, request, command)
+def apply(settings: Settings, request: MoveRequest, asking: Asking | None = None) -> MoveVerdict:
+    """Moves positions; a process of sparkmirror that runs the flow is asked to, and one of MirrorMaker 2 must be stopped.
+
+    The command as it was typed is kept in the undo file.
+    """
+    return _carry_out(settings, request, asking or Asking())
 
 
-def _carry_out(settings: Settings, request: MoveRequest, command: str | None) -> MoveVerdict:
+def _carry_out(settings: Settings, request: MoveRequest, asking: Asking | None) -> MoveVerdict:
     _refuse_nonsense(request)
     flow = choose_flow(settings, request.flow)
     run_by, has_ledger = who_runs(flow, request.storage)
     if run_by == SPARKMIRROR:
         with open_ledger_flow(settings, flow) as ours:
-            return preview_of_ledger(ours, request) if command is None else apply_to_ledger(ours, request, command)
+            return preview_of_ledger(ours, request) if asking is None else move_in_ledger(ours, request, asking)
     with open_mm2_flow(flow, request.storage) as theirs:
-        verdict = preview_of_mm2(theirs, request) if command is None else apply_to_mm2(theirs, request, command)
+        verdict = preview_of_mm2(theirs, request) if asking is None else apply_to_mm2(theirs, request, asking.command)
     return replace(verdict, notes=(*verdict.notes, OLDER_LEDGER)) if has_ledger else verdict
 
 

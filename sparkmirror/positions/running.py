@@ -32,7 +32,7 @@ def refuse_running_workers(client: ClusterClient, flow: FlowSettings, storage: S
         group = describe_groups(client, [flow.group_id])[flow.group_id]
         if group.members:
             raise FlowOwnedByAnother(
-                f"{flow.name} is run by MirrorMaker 2: group {group.name} on {client.alias} has {_members(group)}",
+                f"{flow.name} is run by MirrorMaker 2: group {group.name} on {client.alias} has {group.named_members()}",
                 hint=f"{STOP_FIRST}; a worker that was killed is dropped from its group after 10 s",
             )
         return f"group {flow.group_id} on {client.alias} has no members"
@@ -70,9 +70,3 @@ def _refuse_tasks(client: ClusterClient, flow: FlowSettings, connector: str, gro
                 f"{flow.name} is run by MirrorMaker 2: {where} runs {len(tasks)} tasks of {connector} on {member.host}",
                 hint=f"PUT /connectors/{connector}/stop, or stop its workers; positions change only while it is stopped",
             )
-
-
-def _members(group: DescribedGroup) -> str:
-    named = ", ".join(f"{member.client_id} at {member.host.lstrip('/')}" for member in group.members[:3])
-    count = len(group.members)
-    return f"{count} member{'' if count == 1 else 's'} ({named}{', …' if count > 3 else ''})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from datetime import UTC, datetime
 
@@ -14,7 +15,18 @@ FILE_BYTES_MAX = 256 << 20  # a million keys and checkpoints; a larger one is a 
 
 def now_text() -> str:
     """The time as files carry it."""
-    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return time_text(round(datetime.now(UTC).timestamp() * 1000))
+
+
+def time_text(time_ms: int) -> str:
+    """A time as files carry it."""
+    return datetime.fromtimestamp(time_ms // 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def require_new(path: str) -> None:
+    """Raises MoveRefused if the file exists: it could not be written after the change."""
+    if os.path.exists(path):
+        raise MoveRefused(f"{path} cannot be written: {os.strerror(errno.EEXIST)}", hint="give --undo-file, a new file")
 
 
 def undo_path(flow: FlowSettings, wanted: str | None) -> str:

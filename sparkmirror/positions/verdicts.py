@@ -21,7 +21,7 @@ class MoveVerdict:
 
     `topics` are source topics with their copies' names. A flow of sparkmirror's has `moves`, one of MirrorMaker 2's has
     `changes`. `unmoved` partitions stay as they are. `commits` are groups' offsets in the copies. `proof` says why it is
-    known that no process runs the flow.
+    known that no process runs the flow; if one does, `owner` is the process that carries the request out.
     """
 
     flow: str
@@ -37,6 +37,8 @@ class MoveVerdict:
     proof: str = ""
     notes: tuple[str, ...] = ()
     undo_file: str = ""
+    owner: str = ""
+    request_id: str = ""
     is_applied: bool = False
 
     @property

@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from sparkmirror.errors import EnvironmentUnfit
 from sparkmirror.session.class_archive import archive_option
+from sparkmirror.session.masters import require_answer
+from sparkmirror.session.root_cause import cause_in, root_cause
+from sparkmirror.session.spark_log import SparkLog
 from sparkmirror.slot.slot import SlotOrder
 from sparkmirror.slot.task import run_slot
 
@@ -58,11 +61,13 @@ QUERY_SETTINGS = {
 JVM_PORT = "PYSPARK_GATEWAY_PORT"  # set by spark-submit for the program that it starts
 PYTHON = Path(__file__).with_name("python.sh")
 STOP_S = 20.0
-LOG_TAIL_BYTES = 4096
+DIED = "died: "  # before the cause of a task that Spark could not run to its end
 
 
 class SparkSlots:
     """Starts Spark in the background and runs slots on it."""
+
+    _log: SparkLog | None = None
 
     def __init__(
         self, *, master: str, conf: Mapping[str, str], slots: int, queries: int = 0, jvm_option: str | None = None
@@ -74,7 +79,7 @@ class SparkSlots:
         self._slots = slots
         self._context: SparkContext | None = None
         self._failed: Exception | None = None
-        self._log: Any = None
+        self._log = None if JVM_PORT in os.environ else SparkLog()
         self._ready = threading.Event()
         self._threads: list[threading.Thread] = []
         threading.Thread(target=self._start, name="spark", daemon=True).start()
@@ -104,6 +109,7 @@ class SparkSlots:
             settings[JVM_OPTIONS] += f' {self._jvm_option} "-Djava.io.tmpdir={scratch}"'  # Java itself ignores TMPDIR
             # Nothing is stored there, but Spark makes the folder, else in the one that the command was given in.
             settings["spark.sql.warehouse.dir"] = os.path.join(scratch, "sparkmirror-warehouse")
+        require_answer(master)
         if "spark.remote" in wanted or wanted.get("spark.api.mode", "classic") != "classic":
             raise EnvironmentUnfit(
                 "Spark Connect has no long tasks of our kind: sparkmirror needs classic mode",
@@ -128,17 +134,26 @@ class SparkSlots:
 
         conf = self._settings({})
         _name_python(conf)
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed in stop; has no name, so a killed driver leaves none
-        gateway = launch_gateway(conf, {"stdout": self._log, "stderr": self._log, "start_new_session": True})
+        assert self._log is not None
+        gateway = launch_gateway(conf, {"stdout": self._log.sink, "stderr": self._log.sink, "start_new_session": True})
+        self._log.is_handed_over()
         return SparkContext(conf=conf, gateway=gateway)
 
-    def _log_tail(self) -> str:
-        """The last line that Spark wrote about itself."""
+    @property
+    def log_path(self) -> str:
+        """Where Spark's own log is; empty if the JVM is not ours: then it is where that one writes."""
+        return "" if self._log is None else self._log.path
+
+    def keep_log(self) -> str:
+        """Words for an error that name the log, which then stays when this process ends."""
         if self._log is None:
-            return ""
-        size = os.fstat(self._log.fileno()).st_size
-        text = os.pread(self._log.fileno(), LOG_TAIL_BYTES, max(size - LOG_TAIL_BYTES, 0)).decode(errors="replace")
-        return (text.strip().splitlines() or [""])[-1]
+            return "Spark's log is that of spark-submit"
+        self._log.is_kept = True
+        return f"Spark's log is {self._log.path}"
+
+    def _log_tail(self) -> str:
+        """The cause that stands at the end of what Spark wrote about itself."""
+        return "" if self._log is None else cause_in(self._log.tail())
 
     def wait(self) -> SparkContext:
         """The running context; raises what kept Spark from starting."""
@@ -146,9 +161,11 @@ class SparkSlots:
         if self._context is None:
             if isinstance(self._failed, EnvironmentUnfit):
                 raise self._failed
-            raise EnvironmentUnfit(
-                f"Spark does not start: {self._failed} {self._log_tail()}", hint="check --master, --conf and java -version"
-            )
+            if self._failed is None:
+                raise EnvironmentUnfit("Spark was stopped before it was needed")  # a run that ended while Spark started
+            cause = "; ".join(filter(None, (root_cause(self._failed), self._log_tail())))
+            hint = f"check --master, --conf and java -version; {self.keep_log()}"
+            raise EnvironmentUnfit(f"Spark does not start: {cause}", hint=hint)
         return self._context
 
     def launch(self, order: SlotOrder, ended: Callable[[SlotOrder, str], None]) -> None:
@@ -173,8 +190,7 @@ class SparkSlots:
                 results: list[Any] = context.parallelize([order], 1).mapPartitions(run_slot).collect()
                 outcome.append(str(results[0]) if results else "ended without a word")
             except Exception as error:  # noqa: BLE001  border to Spark: a dead worker is an end like others
-                lines = str(error).strip().splitlines() or [type(error).__name__]
-                outcome.append(f"died: {lines[0]}")
+                outcome.append(f"{DIED}{root_cause(error)}")
 
         inner = InheritableThread(target=job)
         inner.start()

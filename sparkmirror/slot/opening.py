@@ -21,7 +21,6 @@ from sparkmirror.errors import (
     ClusterUnreachable,
     ConnectionLost,
     ReplicationError,
-    SourceOffsetLost,
     SourceTopicRecreated,
     SourceTruncated,
     TargetRefusedRecords,
@@ -34,6 +33,7 @@ from sparkmirror.slot.finding import FindingOut, read_ends
 from sparkmirror.slot.loop import Ask, Procedure, Sleep
 from sparkmirror.slot.relay import FETCH_RETRY_S, PartitionRelay
 from sparkmirror.slot.target_topics import TargetTopics
+from sparkmirror.status.state_code import StateCode
 from sparkmirror.wire import error_codes as codes
 from sparkmirror.wire.error_codes import INVALID_TIMESTAMP
 
@@ -45,7 +45,6 @@ RETRY_S = 0.1
 RIGHTS_RETRY_S = 2.0
 UNKNOWN_TOPIC = (codes.UNKNOWN_TOPIC_OR_PARTITION, codes.UNKNOWN_TOPIC_ID, codes.INCONSISTENT_TOPIC_ID)
 NOT_ENOUGH = (codes.NOT_ENOUGH_REPLICAS, codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-TOO_FEW_REPLICAS = "NOT_ENOUGH_REPLICAS"
 
 
 class Opening:
@@ -154,7 +153,8 @@ class Opening:
         relay = PartitionRelay(
             copy, TopicPartition(order.target_topic, order.partition.partition), b"", b"", lambda: None  # type: ignore[arg-type, return-value]
         )
-        slot.forfeit(relay, "TARGET_TRUNCATED", f"the target ends at {log_end}, expected {order.position.downstream}")
+        text = f"the target ends at {log_end}, expected {order.position.downstream}"
+        slot.forfeit(relay, StateCode.TARGET_TRUNCATED, text)
         yield Sleep(0)
 
     def _check_topics(self, order: Open) -> Procedure:
@@ -181,9 +181,9 @@ class Opening:
         partition, wanted = order.partition, order.position.upstream
         ends = yield from self._ends(partition)
         if ends.log_start > wanted:
-            raise _lost(partition, wanted, ends.log_start)
+            raise self._slot.remedies.lost(partition, wanted, ends.log_start)
         if ends.log_end < wanted:
-            raise self._truncated(partition, wanted, ends.log_end)
+            raise self._slot.remedies.truncated(partition, wanted, ends.log_end)
         last_epoch = yield from self._check_epoch(partition, wanted, order.source_leader_epoch)
         return last_epoch
 
@@ -213,13 +213,6 @@ class Opening:
                 pass  # asked again, of whoever leads now
             source.refresh()
             yield Sleep(RETRY_S)
-
-    def _truncated(self, partition: TopicPartition, wanted: int, log_end: int) -> SourceTruncated:
-        return SourceTruncated(
-            f"{partition}: upstream offset {wanted} comes next, but the source ends at {log_end}: "
-            f"{wanted - log_end} offsets that were copied are gone there",
-            hint=f"to resume at its end: {self._slot.remedies.reset(partition, log_end)}",
-        )
 
     def _ends(self, partition: TopicPartition) -> Procedure:
         while True:
@@ -269,16 +262,16 @@ class Opening:
         """Code and reason of a partition that waits for the target to answer what became of the sent records."""
         target, doubt, finding = self._slot.target, relay.copy.doubt, self._settling.get(relay)
         if doubt is None:
-            return "TARGET", f"cluster {target.alias} does not answer what was sent to {relay.target}"
+            return StateCode.TARGET, f"cluster {target.alias} does not answer what was sent to {relay.target}"
         text = doubt.message if doubt.error <= 0 else f"{name_of(doubt.error)}: {doubt.message}"
         reason = f"cluster {target.alias}: append to {relay.target}: {text.rstrip(': ')}"
         ends = finding.ends if finding is not None else None
         if ends is not None and ends.high_watermark < ends.log_end:
-            return TOO_FEW_REPLICAS, (
+            return StateCode.NOT_ENOUGH_REPLICAS, (
                 f"{reason}; {ends.log_end - ends.high_watermark} records at its end are not replicated: "
                 "copying resumes when enough replicas are in sync"
             )
-        return TOO_FEW_REPLICAS if doubt.error in NOT_ENOUGH else "TARGET", reason
+        return StateCode.NOT_ENOUGH_REPLICAS if doubt.error in NOT_ENOUGH else StateCode.TARGET, reason
 
     def _settle(self, relay: PartitionRelay) -> Procedure:
         slot, copy, doubt = self._slot, relay.copy, relay.copy.doubt
@@ -287,12 +280,12 @@ class Opening:
         relay.pipelined = None
         try:
             if doubt.expect is Expect.FENCED:
-                slot.forfeit(relay, "FENCED", f"{name_of(doubt.error)}: {doubt.message}")
+                slot.forfeit(relay, StateCode.FENCED, f"{name_of(doubt.error)}: {doubt.message}")
                 return
             if copy.order.source_compacts:
                 # Records may vanish from the source between two readings, and with them the fixed numbering (4b):
                 # the late twin of a batch could then be taken for another one. A new attempt under a fence cannot.
-                slot.forfeit(relay, "IN_DOUBT", doubt.message)
+                slot.forfeit(relay, StateCode.IN_DOUBT, doubt.message)
                 return
             if doubt.expect is Expect.SPLIT:
                 yield from self._topics.load([relay.target.topic])
@@ -311,7 +304,7 @@ class Opening:
         if not slot.is_mine(copy.order.attempt, relay.source):
             return
         if not isinstance(found, Found):
-            slot.forfeit(relay, "TARGET_TRUNCATED", f"the target ends at {found.log_end}")
+            slot.forfeit(relay, StateCode.TARGET_TRUNCATED, f"the target ends at {found.log_end}")
             return
         relay.drop_queue()
         relay.forbidden = ""
@@ -377,9 +370,9 @@ class Opening:
             ends = yield from self._ends(partition)
             wanted = relay.copy.read_from
             if ends.log_start > wanted:
-                raise _lost(partition, wanted, ends.log_start)
+                raise slot.remedies.lost(partition, wanted, ends.log_start)
             if ends.log_end < wanted:
-                raise self._truncated(partition, wanted, ends.log_end)
+                raise slot.remedies.truncated(partition, wanted, ends.log_end)
             relay.last_epoch = yield from self._check_epoch(partition, wanted, relay.last_epoch)
         except ReplicationError as error:
             relay.stop_reason = slot.remedies.with_hint(error, partition, relay.copy.proven.upstream)
@@ -387,10 +380,3 @@ class Opening:
             relay.trouble = error.message
         finally:
             self._checking.discard(relay)
-
-
-def _lost(partition: TopicPartition, wanted: int, log_start: int) -> SourceOffsetLost:
-    return SourceOffsetLost(
-        f"{partition}: wanted upstream offset {wanted}, but the source log starts at {log_start}; "
-        f"{log_start - wanted} offsets are gone and were never copied"
-    )

@@ -17,7 +17,7 @@ from sparkmirror.clusters import (
     read_metadata,
 )
 from sparkmirror.config import ClusterSettings
-from sparkmirror.errors import ClusterError, ClusterUnreachable
+from sparkmirror.errors import ClusterError, ClusterUnreachable, LoginRefused
 from sparkmirror.model import TopicPartition
 from sparkmirror.slot.loop import Ask, Dial, Loop, Procedure, Sleep
 
@@ -39,6 +39,7 @@ class ClusterSide:
         self.who = principal_of(settings.security)  # for whom rights are to be granted
         self.view: ClusterView | None = None
         self.trouble = ""  # why the cluster cannot be reached now; empty while it can
+        self.is_login_refused = False  # whether that is because it refuses the login
         self._loop = loop
         self._pool = ConnectionPool(settings, connect_timeout_s=CONNECT_TIMEOUT_S)  # dials; the loop owns the connections
         self._connections: dict[tuple[Address, str], PipelinedConnection] = {}
@@ -121,12 +122,12 @@ class ClusterSide:
             pipelined.silence_s = SILENCE_S.get(key[1], pipelined.silence_s)
             self._connections[key] = pipelined
             self._failures.pop(key, None)
-            self.trouble = ""
+            self.trouble, self.is_login_refused = "", False
         except ClusterError as error:
             count = self._failures.get(key, (0, 0.0))[0] + 1
             pause = min(BACKOFF_FIRST_S * 2**count, BACKOFF_MAX_S)
             self._failures[key] = (count, self._loop.now + pause)
-            self.trouble = error.message
+            self.trouble, self.is_login_refused = error.message, isinstance(error, LoginRefused)
             self.refresh()
         finally:
             self._opening.discard(key)
@@ -177,6 +178,8 @@ class ClusterSide:
             if pipelined is not None and self._loop.is_open(pipelined):
                 return pipelined
             failures.append(self.trouble)
+        if self.is_login_refused:  # waited out like an outage, and not called one
+            raise ClusterUnreachable("; ".join(failures))
         raise ClusterUnreachable(f"cluster {self.alias} is unreachable: " + "; ".join(failures))
 
     def ask_any(self, build: Any) -> Procedure:

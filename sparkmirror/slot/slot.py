@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from sparkmirror import failpoints
 from sparkmirror.clusters import FetchedPartition, FetchLimits, is_right_missing, refusal
 from sparkmirror.config import FlowSettings
-from sparkmirror.errors import ReplicationError
+from sparkmirror.errors import ClusterUnreachable, LoginRefused, ReplicationError
 from sparkmirror.ledger import (
     Attempt,
     Closed,
@@ -39,6 +39,7 @@ from sparkmirror.slot.relay import PartitionRelay, Relay
 from sparkmirror.slot.side import ClusterSide
 from sparkmirror.slot.slot_ledger import SlotLedger
 from sparkmirror.status.remedies import Remedies
+from sparkmirror.status.state_code import StateCode
 
 TICK_S = 1.0
 RECEIPT_CHECK_S = 0.05
@@ -148,18 +149,25 @@ class Slot:
                     if record.process != self.process:
                         self._leave(record.partition)
                 case Release() if self._attempts.get(record.partition) == record.attempt:
+                    self._start(opens)  # what begins to open forgets that it was asked to close: both may be read at once
                     self._release(record.partition)
                 case SlotBeat() if (record.slot, record.incarnation) == (self.order.slot, self.order.incarnation):
                     if record.process != self.process:
                         self._leave_all(f"refused: {record.process} runs this slot")
                 case SlotStop() if (record.slot, record.incarnation) == (self.order.slot, self.order.incarnation):
                     self._is_stopping = True
+                    self._start(opens)
                     for partition in list(self._attempts):
                         self._release(partition)
                 case _:
                     pass
+        self._start(opens)
+
+    def _start(self, opens: list[Open]) -> None:
+        """Begins to open them, each once."""
         if opens:
-            self.opening.start(opens)
+            self.opening.start(list(opens))
+            opens.clear()
 
     def _take_owner(self, record: Owner) -> None:
         mine = (self.order.owner_generation, self.epoch)
@@ -332,21 +340,20 @@ class Slot:
     def _condition(self, relay: PartitionRelay) -> tuple[str, str, str]:
         now = self.loop.now
         if relay.trouble and now - relay.trouble_since > TROUBLE_SHOWN_S:
-            return "waiting", "SOURCE", relay.trouble
+            return "waiting", StateCode.SOURCE, relay.trouble
         if forbidden := _forbidden(self.source, relay.source.topic, "Read") or relay.forbidden:
-            return "waiting", "RIGHTS", forbidden
+            return "waiting", StateCode.RIGHTS, forbidden
         if forbidden := _forbidden(self.target, relay.target.topic, "Read and Write"):
-            return "waiting", "RIGHTS", forbidden
-        if self.source.trouble:
-            return "waiting", "CLUSTER_UNREACHABLE", self.source.trouble
-        if self.target.trouble:
-            return "waiting", "CLUSTER_UNREACHABLE", self.target.trouble
+            return "waiting", StateCode.RIGHTS, forbidden
+        for side in (self.source, self.target):
+            if side.trouble:
+                return "waiting", LoginRefused.code if side.is_login_refused else ClusterUnreachable.code, side.trouble
         if 0 <= relay.held_at <= relay.copy.read_from and now - relay.held_since > OPEN_TRANSACTION_SHOWN_S:
-            return "waiting", "OPEN_TRANSACTION", _held(relay.held_at)
+            return "waiting", StateCode.OPEN_TRANSACTION, _held(relay.held_at)
         if relay.stands_since(now) > (TROUBLE_SHOWN_S if relay.copy.doubt else UNANSWERED_SHOWN_S):
             return "waiting", *self.opening.doubt_of(relay)
         if relay.copy.is_unreceipted(now):
-            return "waiting", "LEDGER", "the ledger does not take receipts; copying pauses"
+            return "waiting", StateCode.LEDGER, "the ledger does not take receipts; copying pauses"
         return "copying", "", ""
 
 

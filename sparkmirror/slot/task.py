@@ -26,7 +26,7 @@ def run_slot(orders: Iterable[SlotOrder]) -> Iterator[str]:
     keep_freed_memory()
     for order in wanted:
         try:
-            settings = load(order.config_path)
+            settings = load(order.config_path, allow_unknown_keys=True)
             if settings.digest != order.config_digest:
                 yield f"refused: {order.config_path} changed since the flow was started"
                 return

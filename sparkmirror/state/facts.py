@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from sparkmirror.clusters import ClusterView, ListedGroup
 from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.config import FlowSettings
-from sparkmirror.ledger import Gap
-from sparkmirror.model import Acl, ConfigEntry, TopicPartition
+from sparkmirror.ledger import Gap, SourceEnd
+from sparkmirror.model import Acl, ConfigEntry, Side, TopicPartition
 from sparkmirror.offsets import TimedCheckpoint
 from sparkmirror.offsets.proof import Proof
-from sparkmirror.state import StoredRecord, SyncPair, Unknown
+from sparkmirror.state import Outage, Part, StoredRecord, SyncPair, Unknown
 from sparkmirror.state.samples import Sample
 from sparkmirror.topology import ReplicationPolicy, TopicDecision
 
@@ -137,6 +137,7 @@ class Stop:
     reason: str
     time_ms: int | None
     detail: str = ""  # of the code: what was refused, such as "timestamp"
+    hint: str = ""  # the command that mends it, as whoever stopped it wrote it
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +163,8 @@ class Copy:
     first_run: tuple[int, int] | None = None  # by the ledger: upstream and downstream of the first record that it knows
     stop: Stop | None = None
     gaps: tuple[Gap, ...] = ()
+    is_position_known: bool = True  # whether ledger and positions could be read: without a position nothing was copied
+    last_source: SourceEnd | None = None  # where the source ended when it was last seen, where it does not say so now
 
     @property
     def source_ends(self) -> tuple[int, int] | None:
@@ -198,8 +201,16 @@ class Copy:
         if ends is None:
             return None
         if reached is None:
-            return ends[1] - ends[0] if self.target_ends is not None else None
+            is_known = self.is_position_known and (self.target is None or self.target_ends is not None)
+            return ends[1] - ends[0] if is_known else None
         return max(ends[1] - max(reached, ends[0]), 0)
+
+    @property
+    def last_lag(self) -> int | None:
+        """The same as of the time when the source was last seen, where it does not answer now."""
+        if self.last_source is None or not self.is_position_known:
+            return None
+        return max(self.last_source.end - (self.reached or 0), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,6 +421,8 @@ class Facts:
     places: Mapping[str, str] = field(default_factory=dict)  # where a key is written
     back: FlowSettings | None = None  # the enabled flow in the other direction
     missing: Mapping[str, Unknown] = field(default_factory=dict)
+    outages: Mapping[Side, Outage] = field(default_factory=dict)  # clusters that cannot be read at all
+    source_seen_ms: int | None = None  # by us, else by the mirror
     decisions: tuple[TopicDecision, ...] = ()
     runner: Runner = Runner("", "unknown")
     copies: Mapping[TopicPartition, Copy] = field(default_factory=dict)
@@ -453,6 +466,36 @@ class Facts:
     def _refresh_s(self, key: str, ours: int) -> int:
         is_written = key in self.places and not self.places[key].startswith(DEFAULT_OF)
         return ours if is_written or self.runner.program != "mm2" else MM2_REFRESH_S
+
+    @property
+    def lag(self) -> int | None:
+        """Upstream offsets that are not copied; None if that is not known of every partition."""
+        return None if self.are_topics_unknown or not self.has_known_lag else self.known_lag
+
+    @property
+    def has_known_lag(self) -> bool:
+        """Whether the lag of every partition is known."""
+        return all(copy.lag is not None for copy in self.copies.values())
+
+    @property
+    def known_lag(self) -> int:
+        """Upstream offsets that are not copied, of the partitions of which that is known."""
+        return sum(copy.lag or 0 for copy in self.copies.values())
+
+    @property
+    def last_lag(self) -> tuple[int, int] | None:
+        """The lag with what was last known of partitions that are not known now, and as of when; None if not known."""
+        copies = self.copies.values()
+        last = [c.last_source.time_ms for c in copies if c.lag is None and c.last_source is not None]
+        known = [copy.lag if copy.lag is not None else copy.last_lag for copy in copies]
+        if not last or None in known:
+            return None
+        return sum(lag for lag in known if lag is not None), min(last)
+
+    @property
+    def are_topics_unknown(self) -> bool:
+        """Whether neither the source nor the target says which topics the flow copies."""
+        return Part.SOURCE in self.missing and not self.copies
 
     def copies_of(self, topic: str) -> Iterator[Copy]:
         """The partitions of one topic, in order."""

@@ -48,6 +48,13 @@ class FlowLogs:
         """The ledger's map, None if sparkmirror did not copy the partition to this topic."""
         return self._ledger.offset_map(source, target.topic)
 
+    def resumed_upstream(self, source: TopicPartition, target: TopicPartition, offset: int) -> tuple[int, bool] | None:
+        """Where the ledger puts a reader of the copy on the source, and whether that is exact; None if it has no copy."""
+        end = self._ledger.copied(source, None, target.topic).end
+        if end is not None and offset >= end.downstream:
+            return end.upstream, offset == end.downstream
+        return self.upstream_map(source, target).resumed(offset)
+
     def translation(self, source: TopicPartition, target: TopicPartition, offset: int) -> Translation | None:
         """Where ledger and syncs put a source position on the target; None if they do not reach back to it."""
         return self._ledger.translate(source, offset, self._state.syncs(), target.topic)

@@ -103,8 +103,9 @@ class FlowState:
         return self.reader.table(Part.POSITIONS, "target", self.flow.offset_storage_topic, table) or table
 
     def ledger(self) -> LedgerTable | None:
-        """sparkmirror's ledger, None if there is none or it cannot be read."""
-        return self.reader.table(Part.LEDGER, "target", ledger_topic(self.flow.name.source), LedgerTable())
+        """sparkmirror's ledger, None if it cannot be read, or if there is none: then sparkmirror never ran the flow."""
+        topic = ledger_topic(self.flow.name.source)
+        return self.reader.table(Part.LEDGER, "target", topic, LedgerTable(), may_be_absent=True)
 
     def syncs(self) -> SyncTable:
         """Offset syncs: the newest of each source partition, and what MirrorMaker 2 remembers of the others."""

@@ -13,12 +13,30 @@ internal topic say nothing about any partition or group.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from sparkmirror.ledger import LedgerRecord, LedgerView, Owner, PartitionHistory, SlotBeat, SlotStop
-from sparkmirror.model import OffsetSync, TopicPartition
+from sparkmirror.ledger import (
+    Attempt,
+    CopiedTopic,
+    LedgerRecord,
+    LedgerView,
+    Open,
+    Owner,
+    OwnerAnswer,
+    OwnerRequest,
+    PartitionHistory,
+    Receipt,
+    SlotBeat,
+    SlotStop,
+    SourceEnd,
+    SourceEnds,
+    StoredPositions,
+    decode,
+    decode_flow_key,
+)
+from sparkmirror.model import Checkpoint, OffsetSync, TopicPartition
 from sparkmirror.offsets import Checkpoints, Copied, OffsetMap, SyncHistories, Translation, translate
 from sparkmirror.wire import (
     MalformedInternalRecord,
@@ -202,6 +220,12 @@ class PositionTable:
         return sorted(found - {(self.connector, self.source_alias)})
 
 
+def tombstones(positions: PositionTable) -> frozenset[TopicPartition]:
+    """Source partitions of whose key the newest record is a tombstone; one that cannot be read is none."""
+    found = ((partition, positions.records_of(partition)) for partition in positions.partitions())
+    return frozenset(partition for partition, records in found if records and records[0].value is None)
+
+
 def places_for(positions: PositionTable, partition: TopicPartition) -> list[TopicPartition]:
     """Where a new record of the key belongs: every partition that holds it, else where Connect's producer puts it."""
     key = positions.key_of(partition)
@@ -219,6 +243,18 @@ class SyncPair:
     upstream: int
     downstream: int
     time_ms: int
+
+
+def offset_sync_of(record: Record) -> OffsetSync:
+    """The offset sync in a record; raises MalformedInternalRecord if it holds none."""
+    if record.key is None:
+        raise MalformedInternalRecord("an offset sync without a key")
+    if record.value is None:
+        raise MalformedInternalRecord("a tombstone, which MirrorMaker 2 cannot read here")
+    sync = decode_offset_sync(record.key, record.value)
+    if min(sync.upstream_offset, sync.downstream_offset) < -1:  # −1 lies before every record
+        raise MalformedInternalRecord(f"an offset sync of {sync.upstream_offset} and {sync.downstream_offset}")
+    return sync
 
 
 class SyncTable:
@@ -239,13 +275,7 @@ class SyncTable:
     def take(self, place: TopicPartition, record: Record) -> ForeignRecord | None:
         """The next record of the topic. A tombstone is no sync: MirrorMaker 2 fails on it."""
         try:
-            if record.key is None:
-                raise MalformedInternalRecord("an offset sync without a key")
-            if record.value is None:
-                raise MalformedInternalRecord("a tombstone, which MirrorMaker 2 cannot read here")
-            sync = decode_offset_sync(record.key, record.value)
-            if min(sync.upstream_offset, sync.downstream_offset) < -1:  # −1 lies before every record
-                raise MalformedInternalRecord(f"an offset sync of {sync.upstream_offset} and {sync.downstream_offset}")
+            sync = offset_sync_of(record)
         except MalformedInternalRecord as error:
             return ForeignRecord(place, record.offset, error.message)
         self.histories.take(sync)
@@ -279,6 +309,18 @@ class SyncTable:
 # --- checkpoints -------------------------------------------------------------------------------------------------
 
 
+def checkpoint_of(record: Record) -> tuple[str, TopicPartition, Checkpoint | None]:
+    """The group and partition of a record, and its checkpoint, None for a tombstone; raises MalformedInternalRecord."""
+    if record.key is None:
+        raise MalformedInternalRecord("a checkpoint without a key")
+    if record.value is None:
+        return *decode_checkpoint_key(record.key), None
+    found = decode_checkpoint(record.key, record.value)
+    if min(found.upstream_offset, found.downstream_offset) < 0:
+        raise MalformedInternalRecord(f"a checkpoint at {found.upstream_offset} and {found.downstream_offset}")
+    return found.group, found.partition, found
+
+
 class CheckpointTable:
     """The checkpoints topic: the last checkpoint of a group and remote partition counts, a tombstone takes it away."""
 
@@ -288,19 +330,13 @@ class CheckpointTable:
     def take(self, place: TopicPartition, record: Record) -> ForeignRecord | None:
         """The next record of the topic."""
         try:
-            if record.key is None:
-                raise MalformedInternalRecord("a checkpoint without a key")
-            if record.value is None:
-                self.last.forget(*decode_checkpoint_key(record.key))
-                return None
-            checkpoint = decode_checkpoint(record.key, record.value)
-            if min(checkpoint.upstream_offset, checkpoint.downstream_offset) < 0:
-                raise MalformedInternalRecord(
-                    f"a checkpoint at {checkpoint.upstream_offset} and {checkpoint.downstream_offset}"
-                )
+            group, partition, checkpoint = checkpoint_of(record)
         except MalformedInternalRecord as error:
             return ForeignRecord(place, record.offset, error.message)
-        self.last.take(checkpoint, record.timestamp)
+        if checkpoint is None:
+            self.last.forget(group, partition)
+        else:
+            self.last.take(checkpoint, record.timestamp)
         return None
 
 
@@ -313,9 +349,15 @@ class LedgerTable:
     def __init__(self) -> None:
         self.view = LedgerView()
         self.times: dict[TopicPartition, int] = {}  # of the last record of each partition
+        self._receipt_times: dict[TopicPartition, int] = {}
         self.newest_ms, self.next_offset = -1, 0
         # A map is made when it is first asked for, and stays until the ledger says something new of its partition.
         self._maps: dict[TopicPartition, OffsetMap] = {}
+
+    @property
+    def owner(self) -> Owner | None:
+        """The newest owner."""
+        return self.view.owner
 
     def take(self, place: TopicPartition, record: Record) -> ForeignRecord | None:
         """The next record of the ledger."""
@@ -332,12 +374,35 @@ class LedgerTable:
         match decoded:
             case None:
                 self._maps.clear()  # a tombstone does not say whose map it changes
-            case Owner() | SlotBeat() | SlotStop():
-                pass
+            case (
+                Owner() | SlotBeat() | SlotStop() | OwnerRequest() | OwnerAnswer() | SourceEnds() | StoredPositions()
+                | CopiedTopic()
+            ):  # fmt: skip
+                pass  # they say nothing of one partition's copy
             case _:
+                if isinstance(decoded, Receipt):
+                    self._receipt_times[decoded.partition] = record.timestamp
                 self.times[decoded.partition] = record.timestamp
                 self._maps.pop(decoded.partition, None)
         return decoded
+
+    def source_ends(self) -> dict[TopicPartition, SourceEnd]:
+        """Where the source's partitions ended, each with the time until which that is known to hold.
+
+        By the owner's own records, which say what changed until it last saw the source; a receipt may know of more.
+        """
+        seen_ms = self.view.source_seen_ms
+        found = {p: replace(end, time_ms=max(end.time_ms, seen_ms)) for p, end in self.view.source_ends.items()}
+        for partition, history in self.view.partitions.items():
+            newest = history.newest
+            receipt = history.receipts.get(newest.attempt) if newest is not None else None
+            if newest is None or receipt is None or receipt.source_end < 0:
+                continue
+            known, time_ms = found.get(partition), self._receipt_times.get(partition, -1)
+            is_older = known is not None and known.source_topic_id != newest.source_topic_id and known.time_ms > time_ms
+            if known is None or (receipt.source_end > known.end and not is_older):
+                found[partition] = SourceEnd(receipt.source_end, -1, time_ms, newest.source_topic_id)
+        return found
 
     def history(self, partition: TopicPartition) -> PartitionHistory | None:
         """Everything the ledger says of a source partition."""
@@ -368,3 +433,59 @@ class LedgerTable:
     ) -> Translation | None:
         """Where a reader at this source offset resumes on the target; None if neither ledger nor syncs reach back to it."""
         return translate(offset, self.copied(partition, syncs, target_topic))
+
+
+class RouteTable:
+    """What a ledger says of who copies what to where; the rest of it, which may be much, is not decoded.
+
+    Owners that write which topics they copy say so before the first attempt; of others the attempts tell.
+    """
+
+    _KINDS = (b'["owner"', b'["open"', b'["topic"')
+
+    def __init__(self) -> None:
+        self.next_offset = 0
+        self._owners: dict[tuple[int, int], Owner] = {}
+        self._announced: dict[str, str] = {}
+        self._opened: dict[str, tuple[Attempt, str]] = {}
+
+    @property
+    def owner(self) -> Owner | None:
+        """The newest owner."""
+        return max(self._owners.values(), key=lambda o: (o.generation, o.producer_epoch), default=None)
+
+    @property
+    def announced(self) -> Mapping[str, str]:
+        """The topics that the owner said it copies, and their names on the target."""
+        return self._announced
+
+    @property
+    def routes(self) -> dict[str, str]:
+        """The topics that are copied, and their names on the target."""
+        return dict(self._announced) or {topic: target for topic, (_, target) in self._opened.items()}
+
+    def take(self, place: TopicPartition, record: Record) -> ForeignRecord | None:
+        """The next record of the ledger."""
+        self.next_offset = record.offset + 1
+        key = record.key or b""
+        if not key.startswith(self._KINDS):
+            return None
+        try:
+            if record.value is None:
+                found = decode_flow_key(key)
+                if found is not None and found[0] == "topic":
+                    self._announced.pop(str(found[1][0]), None)
+                return None
+            decoded = decode(key, record.value)
+        except ValueError:
+            return ForeignRecord(place, record.offset, "not a ledger record")
+        match decoded:
+            case Owner():
+                self._owners[decoded.generation, decoded.first_epoch] = decoded
+            case CopiedTopic():
+                self._announced[decoded.topic] = decoded.target_topic
+            case Open():
+                known = self._opened.get(decoded.partition.topic)
+                if known is None or decoded.attempt > known[0]:
+                    self._opened[decoded.partition.topic] = decoded.attempt, decoded.target_topic
+        return None

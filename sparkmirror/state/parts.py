@@ -15,6 +15,21 @@ class Unknown:
     needs: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A cluster that is not asked any more: in full what it answered, or that it did not, and what it takes."""
+
+    alias: str
+    message: str
+    needs: str = ""
+    is_login: bool = False  # it answers, and refuses the login
+
+    @property
+    def words(self) -> str:
+        """The same in a few words."""
+        return f"cluster {self.alias} {'refuses the login' if self.is_login else 'does not answer'}"
+
+
 class Part:
     """Names of what may be unknown; a rule names those that it cannot do without."""
 

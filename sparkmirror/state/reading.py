@@ -10,10 +10,10 @@ from typing import Literal, TypeVar
 
 from sparkmirror.clusters import ClusterClient, partition_ends, read_range, refusal
 from sparkmirror.clusters.rights import is_right_missing
-from sparkmirror.errors import BrokerRefused, ClusterError, ClusterUnreachable, ConnectionLost, CorruptBatch
+from sparkmirror.errors import BrokerRefused, ClusterError, ClusterUnreachable, ConnectionLost, CorruptBatch, LoginRefused
 from sparkmirror.model import Side, TopicPartition
 from sparkmirror.state.internal_topics import ForeignRecord, RecordList, Table
-from sparkmirror.state.parts import Unknown
+from sparkmirror.state.parts import Outage, Unknown
 from sparkmirror.wire import Record, read_records
 from sparkmirror.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 
@@ -91,7 +91,7 @@ class ClusterReader:
         self.notes = Notes()
         self.known: dict[str, int] = {}
         self.unknown: dict[str, Unknown] = {}
-        self._down: dict[Side, Unknown] = {}  # clusters that are not asked any more, and why
+        self.outages: dict[Side, Outage] = {}  # clusters that are not asked any more, and why
         self._reached: set[Side] = set()
         self._kept: dict[str, object] = {}
 
@@ -102,13 +102,15 @@ class ClusterReader:
 
     def is_up(self, side: Side) -> bool:
         """Whether the cluster answered so far."""
-        return side not in self._down
+        return side not in self.outages
 
     def ask(self, part: str, side: Side, look: Callable[[ClusterClient], T], default: D) -> T | D:
         """What one cluster answers, or `default` and an unknown part. A cluster that does not answer is not asked again."""
         client = self.clients[side]
         if not self._reach(side):
-            self.unknown[part] = self._down[side]
+            outage = self.outages[side]
+            is_brief = outage.is_login or outage.needs == A_BROKER  # a note has the whole message
+            self.unknown[part] = Unknown(outage.words if is_brief else outage.message, outage.needs)
             return default
         try:
             found = look(client)
@@ -125,15 +127,15 @@ class ClusterReader:
     def _reach(self, side: Side) -> bool:
         """Whether the cluster answers us; asked once, without retries, and noted once if it does not."""
         client = self.clients[side]
-        if side in self._reached or side in self._down:
+        if side in self._reached or side in self.outages:
             return side in self._reached
         try:
             client.view(())
         except (ClusterUnreachable, ConnectionLost) as error:
-            self._down[side] = Unknown(f"cluster {client.alias} does not answer", A_BROKER)
+            self.outages[side] = Outage(client.alias, error.message, A_BROKER)
             self.notes.add(Note("unreachable", client.alias, error.message))
         except ClusterError as error:
-            self._down[side] = Unknown(error.message, needs_of(error))
+            self.outages[side] = Outage(client.alias, error.message, needs_of(error), isinstance(error, LoginRefused))
             self.notes.add(Note("refused", client.alias, error.message, needs_of(error)))
         else:
             self._reached.add(side)
@@ -149,21 +151,22 @@ class ClusterReader:
             self._kept[part] = self.ask(part, side, look, None)
         return self._kept[part]  # type: ignore[return-value]  # what the same part was given before
 
-    def table(self, part: str, side: Side, topic: str, table: A) -> A | None:
-        """An internal topic, read once into a table; None if it does not exist or cannot be read."""
-        return self.once(part, side, lambda client: self._read(part, side, topic, table))
+    def table(self, part: str, side: Side, topic: str, table: A, *, may_be_absent: bool = False) -> A | None:
+        """An internal topic, read once; None if it cannot be read or does not exist, which is a note unless it may be."""
+        return self.once(part, side, lambda client: self._read(part, side, topic, table, may_be_absent=may_be_absent))
 
     def records(self, part: str, side: Side, topic: str) -> list[Record]:
         """Every record of a small internal topic; none if it does not exist or cannot be read."""
         table = self.table(part, side, topic, RecordList())
         return [] if table is None else table.records
 
-    def _read(self, part: str, side: Side, topic: str, table: A) -> A | None:
+    def _read(self, part: str, side: Side, topic: str, table: A, *, may_be_absent: bool) -> A | None:
         # Asked for by name: among all topics, one that we may not see would just not be there.
         client = self.clients[side]
         found = client.view([topic]).topics.get(topic)
         if found is None or found.error == UNKNOWN_TOPIC_OR_PARTITION:
-            self.notes.add(Note("missing", client.alias, f"{part}: topic {topic} does not exist on {client.alias}"))
+            if not may_be_absent:
+                self.notes.add(Note("missing", client.alias, f"{part}: topic {topic} does not exist on {client.alias}"))
             return None
         if found.error:
             needs = f"Describe and Read on topic {topic}"

@@ -1,17 +1,35 @@
 """What a flow and its partitions do now, as values that every view shows. Pure."""
 
 from sparkmirror.status.flow_status import CheckpointKey, Discovery, FlowNotes, FlowStatus, MirroredTopic, PartitionStatus
-from sparkmirror.status.health import Trouble, counted_states, flow_state, troubles
+from sparkmirror.status.health import (
+    Trouble,
+    TroubleGroup,
+    counted_states,
+    flow_state,
+    grouped,
+    is_healthy,
+    stopped_partitions,
+    troubles,
+)
+from sparkmirror.status.lag import FlowLag, flow_lag, partition_lag, partition_lag_ms
 
 __all__ = [
     "CheckpointKey",
     "Discovery",
+    "FlowLag",
     "FlowNotes",
     "FlowStatus",
     "MirroredTopic",
     "PartitionStatus",
     "Trouble",
+    "TroubleGroup",
     "counted_states",
+    "flow_lag",
     "flow_state",
+    "grouped",
+    "is_healthy",
+    "partition_lag",
+    "partition_lag_ms",
+    "stopped_partitions",
     "troubles",
 ]

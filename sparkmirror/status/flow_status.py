@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.status.end_history import NO_HISTORY, EndHistory
 
+FRESH_MS = 5_000  # ends are asked for each 2 s; with thousands of partitions less often, and then it is more
 NOTES_MAX = 200  # more than anybody reads of one flow; what else happened is in the log
 
 _NOTE_NUMBERS = itertools.count(1)  # of all flows, so that a flow that begins again does not use a number twice
@@ -31,10 +33,11 @@ class MirroredTopic:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What there is to copy, and the topics that cannot be, with the reason."""
+    """What there is to copy, the topics that cannot be, with the reason, and what could not be read about other flows."""
 
     topics: tuple[MirroredTopic, ...]
     stopped: dict[str, str]
+    unread: tuple[str, ...] = ()
 
 
 class CheckpointKey(NamedTuple):
@@ -54,8 +57,12 @@ class PartitionStatus:
     code: str = ""
     reason: str = ""
     slot: int | None = None
-    next_upstream: int = 0
-    source_end: int = -1
+    next_upstream: int = -1  # −1: where its copy goes on is not known
+    next_downstream: int = -1  # where that record will lie, of a partition without anything to copy (`--once`)
+    source_end: int = -1  # −1: not known
+    end_seen_ms: int = -1  # when the source last told its end
+    ends: EndHistory = NO_HISTORY
+    is_gone: bool = False  # the source has no such topic any more
     records: int = 0
     record_bytes: int = 0
     gaps: int = 0  # stretches of the source that were given up, as the ledger holds them
@@ -65,9 +72,11 @@ class PartitionStatus:
     taken_at: float = 0.0  # when a task took it to copy it, by this process's monotonic clock; 0 before
 
     @property
-    def lag(self) -> int:
-        """Upstream offsets not yet proven copied, 0 while the source's end is unknown."""
-        return max(self.source_end - self.next_upstream, 0)
+    def lag(self) -> int | None:
+        """Upstream offsets not yet proven copied when the source's end was last seen; None if that is not known."""
+        if self.is_gone:
+            return 0
+        return max(self.source_end - self.next_upstream, 0) if min(self.source_end, self.next_upstream) >= 0 else None
 
 
 class FlowNotes:
@@ -121,12 +130,21 @@ class FlowStatus:
     partitions: dict[TopicPartition, PartitionStatus] = field(default_factory=dict)
     remotes: dict[str, str] = field(default_factory=dict)
     stopped_topics: dict[str, str] = field(default_factory=dict)
+    stopped_remotes: dict[str, str] = field(default_factory=dict)  # what their copies are called, or would be
     notes: FlowNotes = field(default_factory=FlowNotes)
     # What is done beside the copying (checkpoints, configs, …) and what of it cannot be done now; "" if nothing.
     chores: dict[str, str] = field(default_factory=dict)
     # When each checkpoint was written, and how long after its group's position was read; both in ms.
     checkpoints: dict[CheckpointKey, tuple[int, int]] = field(default_factory=dict)
     is_given_back: bool = False  # this process was the owner to a good end
+    target_cluster_id: str = ""  # as Kafka names it; "" before it was seen
+    source_seen_ms: int = -1  # when the source last told its ends
+    fresh_ms: int = FRESH_MS  # a figure that is older than this is not known to be true now
+    taken_ms: int = 0  # when this snapshot was taken
+
+    def remote(self, topic: str) -> str:
+        """What a topic's copy is called on the target, also of a stopped topic."""
+        return self.remotes.get(topic) or self.stopped_remotes.get(topic, topic)
 
     @property
     def records(self) -> int:
@@ -137,11 +155,6 @@ class FlowStatus:
     def record_bytes(self) -> int:
         """Bytes of the batches that carried them."""
         return sum(p.record_bytes for p in self.partitions.values())
-
-    @property
-    def lag(self) -> int:
-        """Sum of the partitions' lags."""
-        return sum(p.lag for p in self.partitions.values())
 
     @property
     def gaps(self) -> int:

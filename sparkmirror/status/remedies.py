@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sparkmirror.errors import (
     ContentDiffers,
     OrderBroken,
+    PositionRemoved,
     ReplicationError,
     SourceOffsetLost,
     SourceTopicRecreated,
@@ -58,6 +59,33 @@ class Remedies:
                 pass
         return error
 
+    def lost(self, partition: TopicPartition, wanted: int, log_start: int) -> ReplicationError:
+        """What stops a partition whose next records the source has deleted."""
+        error = SourceOffsetLost(
+            f"{partition}: wanted upstream offset {wanted}, but the source log starts at {log_start}; "
+            f"{log_start - wanted} offsets are gone and were never copied"
+        )
+        return self.with_hint(error, partition, wanted)
+
+    def truncated(self, partition: TopicPartition, wanted: int, log_end: int) -> ReplicationError:
+        """What stops a partition whose source has lost records that were copied."""
+        return SourceTruncated(
+            f"{partition}: upstream offset {wanted} comes next, but the source ends at {log_end}: "
+            f"{wanted - log_end} offsets that were copied are gone there",
+            hint=f"to resume at its end: {self.reset(partition, log_end)}",
+        )
+
+    def position_removed(
+        self, partition: TopicPartition, offsets_topic: str, start: int, again: str
+    ) -> ReplicationError:
+        """What stops a partition whose position somebody removed, if the file says so; `again`: what would come twice."""
+        return PositionRemoved(
+            f"{partition}: its position was removed from {offsets_topic} while the flow was stopped; a restart at upstream "
+            f"offset {start} would copy {again} again",
+            hint=f"to copy them again: {self.reset(partition, start)}; to continue where the copy ended: "
+            "on.positions.removed = ignore",
+        )
+
     def recreated(self, order: Open, topic: MirroredTopic) -> ReplicationError | None:
         """What stops a partition that was copied by `order`, if one of its topics is another one now."""
         partition, copied = order.partition, order.position.upstream
@@ -76,6 +104,9 @@ class Remedies:
             error = TargetTopicRecreated(
                 f"{partition}: target topic {topic.remote} was deleted and created again (id "
                 f"{topic.target_topic_id}, expected {order.target_topic_id}); what was copied before is gone there"
+                if topic.target_topic_id
+                else f"{partition}: target topic {topic.remote} was deleted (id expected {order.target_topic_id}); what was "
+                "copied before is gone there"
             )
         else:
             return None

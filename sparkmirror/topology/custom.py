@@ -62,7 +62,7 @@ class CustomObject:
             asked = getattr(self.instance, method)
             return asked(*arguments) if callable(asked) else asked
         except Exception as error:  # border to the user's code: anything may come out of it
-            raise self._failed(method, arguments, f"raised {_told(error)}") from error
+            raise self._failed(method, arguments, f"raised {_error_text(error)}") from error
 
     def _failed(self, method: str, arguments: tuple[str, ...], what: str) -> CustomClassFailed:
         text = ", ".join(shown(argument)[1:-1].join("''") for argument in arguments)
@@ -125,7 +125,7 @@ def _module(name: str, folder: str, reference: str) -> ModuleType:
             f"expected {reference}, but its module imports {shown(error.name or '')}, which is not there; install it"
         ) from error
     except (Exception, SystemExit) as error:  # border to the user's code: importing runs it
-        raise _Refused(f"expected {reference}, but importing {name} raised {_told(error)}; mend the module") from error
+        raise _Refused(f"expected {reference}, but importing {name} raised {_error_text(error)}; mend the module") from error
 
 
 def _require_methods(found: type, reference: str, key: str) -> None:
@@ -162,7 +162,7 @@ def _made(found: type, reference: str, texts: Mapping[str, str]) -> object:
         return found(texts) if _wants_config(found) else found()
     except Exception as error:  # border to the user's code
         raise _Refused(
-            f"expected to make one {reference}, but its constructor raised {_told(error)}; mend it, or what it reads"
+            f"expected to make one {reference}, but its constructor raised {_error_text(error)}; mend it, or what it reads"
         ) from error
 
 
@@ -176,7 +176,7 @@ def _wants_config(found: type) -> bool:
     return any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     text = shown(" ".join(str(error).split()))[1:-1]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

@@ -129,6 +129,11 @@ def name_filter(include: tuple[str, ...], exclude: tuple[str, ...]) -> NameFilte
     return _PatternFilter(include, exclude, compile_list(include), compile_list(exclude))
 
 
+def accepts_gap(flow: FlowSettings, topic: str) -> bool:
+    """Whether records that the source deleted before they were copied are passed over (`on.source.gap`)."""
+    return flow.on_source_gap == "skip" or name_filter(flow.on_source_gap_skip_topics, ()).wants(topic)
+
+
 def _first_fit(patterns: tuple[str, ...], name: str) -> str:
     for pattern in patterns:
         try:

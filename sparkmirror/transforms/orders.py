@@ -6,7 +6,7 @@ import functools
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,6 @@ FOLDER = "sparkmirror-transforms-"
 LEFT_S = 3600.0  # a batch takes seconds; the next range file creates the folder again
 # The columns that are the record itself, whatever place it has.
 PARTS = frozenset({"timestamp", "key", "value", "headers"})
-OURS = "a task ended: "  # the prefix of an error of our own code in the reason of a failed query
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +144,7 @@ class PoisonRecord:
 @functools.lru_cache(maxsize=8)
 def flow_of(order: QueryOrder) -> FlowSettings:
     """The flow, read where it is used; a file that was changed since the start is refused."""
-    settings = load(order.config_path)
+    settings = load(order.config_path, allow_unknown_keys=True)
     if settings.digest != order.config_digest:
         raise ConfigError(f"{order.config_path} changed since the flow was started", hint="start it again")
     return settings.flow(FlowName(order.source, order.target))
@@ -219,24 +218,3 @@ def remove_left_folders() -> None:
 
 def _is_old(folder: Path, now: float) -> bool:
     return now - folder.stat().st_mtime > LEFT_S
-
-
-# --- what Spark says ------------------------------------------------------------------------------------------------
-
-
-def reason_of(error: Exception) -> str:
-    """The line of Spark's error text that states the cause: the last of a Python traceback, else its own error."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = [line for line in lines if not line.startswith(("at ", "JVM", "File ", "Traceback", "==", "..."))]
-    return _named(text) or type(error).__name__
-
-
-def _named(lines: Sequence[str]) -> str:
-    heads = [(line.partition(":")[0], line) for line in lines]
-    ours = [line.partition(": ")[2] for head, line in heads if head.startswith("sparkmirror.") and " " not in head]
-    if ours:
-        return f"{OURS}{ours[-1][:400]}"
-    python = [line for head, line in heads if head.endswith(("Error", "Exception")) and " " not in head]
-    spark = [line for line in lines if line.startswith("[")]
-    found = python[-1:] or spark[:1] or list(lines[-1:])
-    return found[0][:400] if found else ""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from sparkmirror.config import FlowSettings
-from sparkmirror.transforms.orders import PoisonRecord, QueryOrder, Suspect, reason_of
+from sparkmirror.session.root_cause import root_cause
+from sparkmirror.transforms.orders import PoisonRecord, QueryOrder, Suspect
 from sparkmirror.transforms.shaping import as_written, shaped
 
 if TYPE_CHECKING:
@@ -53,5 +54,5 @@ def _failure(
         out = as_written(shaped(session, rows, flow, order, suspect.transforms), ())
         out.write.format("noop").mode("overwrite").save()
     except PySparkException as error:
-        return reason_of(error)
+        return root_cause(error)
     return ""

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from sparkmirror.config import FlowSettings, TransformSettings
 from sparkmirror.errors import ConfigError, SparkmirrorError
+from sparkmirror.session.root_cause import OURS, root_cause
 from sparkmirror.session.spark_slots import SparkSlots
-from sparkmirror.transforms.orders import OURS, PoisonRecord, QueryEntry, QueryOrder, Suspect, reason_of, write_entries
+from sparkmirror.transforms.orders import PoisonRecord, QueryEntry, QueryOrder, Suspect, write_entries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,7 +81,7 @@ class QueryRun:
         except SparkmirrorError as error:
             self.refusal, outcome = error, str(error)
         except Exception as error:  # noqa: BLE001  border to Spark: a query that failed is restarted
-            outcome = reason_of(error)
+            outcome = root_cause(error)
             self.has_failed_in_spark = not outcome.startswith(OURS)
         finally:
             self._ended(self, outcome)

@@ -18,7 +18,7 @@ from fake.server import Server
 __all__ = ["FakeCluster", "FakeGroup", "FakeTopic", "FakeTransaction"]
 
 NODE = 1
-UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID = 3, 100
+UNKNOWN_TOPIC, NOT_LEADER, UNKNOWN_TOPIC_ID = 3, 6, 100
 
 
 @dataclass
@@ -33,10 +33,11 @@ class FakeTopic:
 
 @dataclass
 class FakeGroup:
-    """What a group committed (offset, metadata), and the ids of its members."""
+    """What a group committed (offset, metadata), the ids of its members, and the protocol that they speak."""
 
     commits: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
     members: list[str] = field(default_factory=list)
+    protocol: str = "consumer"  # of the members
 
     @property
     def state(self) -> str:
@@ -46,7 +47,7 @@ class FakeGroup:
     @property
     def protocol_type(self) -> str:
         """Empty where nobody ever joined."""
-        return "consumer" if self.members else ""
+        return self.protocol if self.members else ""
 
 
 @dataclass
@@ -70,8 +71,10 @@ class FakeCluster:
         self.transactions: dict[str, FakeTransaction] = {}
         self.acls: list[dict[str, Any]] | None = [] if has_authorizer else None
         self.handlers: dict[int, Handler] = dict(HANDLERS)
-        self.requests: list[int] = []  # API keys, as they came
+        self.requests: list[int] = []  # API keys, as they came; negative if only validated
         self.is_silent = False
+        self.leaderless: set[tuple[str, int]] = set()  # partitions whose only broker is another one, which is away
+        self.passwords: dict[str, str] | None = None  # by user, where nobody is answered without a SASL/PLAIN login
         self.lock = threading.Condition()
         self._producer_ids = iter(range(1000, 1 << 62))
         self._server = Server(self)
@@ -88,6 +91,10 @@ class FakeCluster:
             self.is_silent = False
             self.lock.notify_all()
         self._server.close()
+
+    def reopen(self) -> None:
+        """Listens again where it did before it was closed."""
+        self._server = Server(self, self.port)
 
     @property
     def host(self) -> str:
@@ -135,6 +142,8 @@ class FakeCluster:
     def log_of(self, entry: Any, partition: int) -> tuple[int, FakeLog]:
         """(error code, log); an empty log beside an error."""
         topic = self.topic_of(entry)
+        if topic is not None and (topic.name, partition) in self.leaderless:
+            return NOT_LEADER, FakeLog()
         if topic is None:
             is_by_id = not (getattr(entry, "name", None) or getattr(entry, "topic", None))
             return (UNKNOWN_TOPIC_ID if is_by_id else UNKNOWN_TOPIC), FakeLog()

@@ -13,11 +13,14 @@ from sparkmirror.ledger import Attempt, LedgerRecord, Open, Position, Receipt, R
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.topology import ledger_topic
 
-__all__ = ["FakePair", "copied", "fake_pair"]
+__all__ = ["FACTORS", "FakePair", "copied", "fake_pair"]
 
 # Produce, OffsetCommit, CreateTopics, DeleteTopics, DeleteRecords, InitProducerId, AddPartitionsToTxn, EndTxn, CreateAcls,
 # AlterConfigs, CreatePartitions, IncrementalAlterConfigs, OffsetDelete
 WRITING = frozenset({0, 8, 19, 20, 21, 22, 24, 26, 30, 33, 37, 44, 47})
+# Those of the reference document; the topic of positions and the ledger follow them.
+INTERNAL = ("checkpoints", "heartbeats", "offset-syncs")
+FACTORS = ("replication.factor", *(f"{name}.topic.replication.factor" for name in INTERNAL))
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ def fake_pair(more: Mapping[str, str]) -> Iterator[FakePair]:
     with ExitStack() as opened:
         source, target = opened.enter_context(FakeCluster()), opened.enter_context(FakeCluster())
         keys = {"clusters": "A, B", "A.bootstrap.servers": source.bootstrap, "B.bootstrap.servers": target.bootstrap}
-        keys |= {"A->B.enabled": "true", "replication.factor": "1", "checkpoints.topic.replication.factor": "1"} | dict(more)
+        keys |= {"A->B.enabled": "true"} | dict.fromkeys(FACTORS, "1") | dict(more)
         settings = parse("".join(f"{key} = {value}\n" for key, value in keys.items()), "f", {})
         flow = settings.flow(FlowName("A", "B"))
         clients = [opened.enter_context(closing(ClusterClient(side))) for side in (flow.source, flow.target)]

@@ -15,14 +15,16 @@ if TYPE_CHECKING:
 __all__ = ["Server"]
 
 API_VERSIONS, UNSUPPORTED_VERSION = 18, 35
+SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
+BEFORE_LOGIN = (API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE)
 
 
 class Server:
     """One thread that accepts, and one for each connection."""
 
-    def __init__(self, cluster: FakeCluster) -> None:
+    def __init__(self, cluster: FakeCluster, port: int = 0) -> None:
         self._cluster = cluster
-        self._server = socket.create_server(("127.0.0.1", 0))
+        self._server = socket.create_server(("127.0.0.1", port))
         self.host, self.port = self._server.getsockname()
         self._sockets: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept, name="fake broker", daemon=True)]
@@ -54,14 +56,19 @@ class Server:
                 thread.start()
 
     def _serve(self, sock: socket.socket) -> None:
+        is_known = False  # who is on the other side, where users must log in
         with contextlib.suppress(OSError), sock:
             while frame := _read_frame(sock):
                 with self._cluster.lock:
                     self._cluster.lock.wait_for(lambda: not self._cluster.is_silent)
-                sock.sendall(self._answer(frame))
+                key, version, correlation = struct.unpack_from(">hhi", frame)
+                if self._cluster.passwords is not None and not is_known and key not in BEFORE_LOGIN:
+                    return
+                values, answer = self._answer(frame, key, version, correlation)
+                is_known = is_known or (key == SASL_AUTHENTICATE and not values["error_code"])
+                sock.sendall(answer)
 
-    def _answer(self, frame: bytes) -> bytes:
-        key, version, correlation = struct.unpack_from(">hhi", frame)
+    def _answer(self, frame: bytes, key: int, version: int, correlation: int) -> tuple[dict[str, Any], bytes]:
         handler = self._cluster.handlers[key]
         low, high = handler.VERSIONS
         if key == API_VERSIONS and version > high:  # then brokers answer in version 0
@@ -72,12 +79,13 @@ class Server:
             handler.REQUEST.parse_header(stream, version=version)
             request = handler.REQUEST.decode(stream, version=version)
             with self._cluster.lock:
-                self._cluster.requests.append(key)
+                is_dry = getattr(request, "validate_only", False)
+                self._cluster.requests.append(-key if is_dry else key)
                 response, values = handler.RESPONSE, handler.answer(self._cluster, request)
                 self._cluster.lock.notify_all()
         built = _built(response, version, values)
         built.with_header(correlation_id=correlation)
-        return bytes(built.encode(framed=True, header=True))
+        return values, bytes(built.encode(framed=True, header=True))
 
 
 def _read_frame(sock: socket.socket) -> bytes:

@@ -1,6 +1,6 @@
 """`python -m faults [pytest's arguments]` runs all rows, nightly ones too, then MirrorMaker 2's, and writes docs/faults.md.
 
-`python -m faults --render` only writes the page anew, from the stored results.
+`python -m faults --render` only writes the page, from the stored results.
 """
 
 from __future__ import annotations

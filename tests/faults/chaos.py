@@ -90,10 +90,10 @@ class Verdict:
 
     def line(self) -> str:
         """All of it in one line."""
-        told = "; ".join(self.violations) or "0 violations"
+        reported = "; ".join(self.violations) or "0 violations"
         notes = f" ({'; '.join(self.notes)})" if self.notes else ""
         return (
-            f"seed {self.seed}: {told}; {self.records} records ({self.sends}), caught up in {self.recovered:.1f} s, "
+            f"seed {self.seed}: {reported}; {self.records} records ({self.sends}), caught up in {self.recovered:.1f} s, "
             f"{self.seconds:.0f} s in all; {', '.join(self.faults)}{notes}"
         )
 
@@ -153,7 +153,7 @@ class Stage:
         return found
 
     def tend(self) -> None:
-        """Starts the mirror again if it has ended, as a service manager would. That it had to is told."""
+        """Starts the mirror again if it has ended, as a service manager would. That it had to is reported."""
         if self.mirror.process.poll() is None:
             return
         status, tail = self.mirror.process.returncode, self.mirror.output[-1500:]
@@ -240,7 +240,7 @@ class Stage:
         return ""
 
     def clog(self, door: str) -> str:
-        """Nothing passes, for seconds; nobody is told."""
+        """Nothing passes, for seconds, without notice."""
         self.doors[door].clog()
         time.sleep(self.rng.uniform(3, 8))
         self.doors[door].unclog()
@@ -378,10 +378,10 @@ def render(verdicts: list[Verdict]) -> str:
         "|---|---|---|---|---|---|",
     ]
     for verdict in verdicts:
-        told = "<br>".join(line.replace("|", "/")[:300] for line in verdict.violations) or "0"
+        reported = "<br>".join(line.replace("|", "/")[:300] for line in verdict.violations) or "0"
         faults = ", ".join(fault.replace(" s)", ")") for fault in verdict.faults)
         numbers = f"{verdict.records:,} | {verdict.recovered:.1f} | {verdict.seconds:.0f}"
-        lines.append(f"| {verdict.seed} | {told} | {numbers} | {faults} |")
+        lines.append(f"| {verdict.seed} | {reported} | {numbers} | {faults} |")
     return "\n".join([*lines, ""])
 
 

@@ -1,4 +1,4 @@
-"""Callers that ask a mirror over HTTP as often as they are told to, each time on a connection of its own.
+"""Callers that ask a mirror over HTTP as often as they may, each time on a connection of its own.
 
 `python -m faults.flood PORT PER_SECOND SECONDS` prints, as JSON, how many seconds it took and how often each
 status was answered.

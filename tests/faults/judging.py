@@ -107,21 +107,21 @@ def judge(source_cluster: LocalCluster, target_cluster: LocalCluster, sent: Sent
             source = java_digests(source_cluster.bootstrap, topic, isolation, identify)
             target = java_digests(target_cluster.bootstrap, f"{alias}.{topic}", "read_uncommitted", identify)
             found.records += sum(map(len, source.records.values()))
-            told = [f"source: {line}" for line in source.damaged] + [f"target: {line}" for line in target.damaged]
+            reported = [f"source: {line}" for line in source.damaged] + [f"target: {line}" for line in target.damaged]
             is_whole = isolation == "read_uncommitted"
             wrong, refuted = _sends(topic, source, target, sent, None if is_whole else logged[topic])
-            told += wrong
+            reported += wrong
             if is_whole:
                 logged[topic] = source
             if refuted:
                 found.notes.append(f"{refuted} sends that kafka-python called committed are aborted in the source's own log")
             for number in range(PARTITIONS[topic]):
                 offsets = OffsetMap(ledger.of(TopicPartition(topic, number)).runs())
-                told += _places(topic, number, source, target, offsets)
+                reported += _places(topic, number, source, target, offsets)
             if topic != COMPACTED:
-                told += compare(source.records, target.records)
-                told += _groups(places, alias, topic, source, target)
-            found.violations += [f"{alias}.{topic}: {line}" for line in told]
+                reported += compare(source.records, target.records)
+                reported += _groups(places, alias, topic, source, target)
+            found.violations += [f"{alias}.{topic}: {line}" for line in reported]
     return found
 
 
@@ -146,15 +146,15 @@ def _sends(topic: str, source: Digests, target: Digests, sent: Sent, logged: Dig
         outcomes = _outcomes(topic, number, sent)
         there, here = source.sends[number], target.sends[number]
         if topic == COMPACTED:
-            told = newest_violations(outcomes, _key_of_send, {"source": there, "target": here})
-            told += compacted_violations(source.records[number], target.records[number])
+            reported = newest_violations(outcomes, _key_of_send, {"source": there, "target": here})
+            reported += compacted_violations(source.records[number], target.records[number])
         else:
             if logged is not None:
                 aborted = refuted_sends(outcomes, there, logged.sends[number])
                 outcomes |= dict.fromkeys(aborted, Outcome.ABORTED)
                 refuted += len(aborted)
-            told = send_violations(outcomes, there, here, committed_only=logged is not None)
-        found += [f"partition {number}: {line}" for line in told]
+            reported = send_violations(outcomes, there, here, committed_only=logged is not None)
+        found += [f"partition {number}: {line}" for line in reported]
     return found, refuted
 
 
@@ -190,6 +190,6 @@ def _groups(places: tuple[Positions, Positions], alias: str, topic: str, source:
             continue
         for number, place in at_source.items():
             records, copies = source.records[number], target.records[number]
-            told = group_violations(records, copies, at_source=place, at_target=at_target[number])
-            found += [f"{group}, partition {number}, {place} to {at_target[number]}: {line}" for line in told]
+            reported = group_violations(records, copies, at_source=place, at_target=at_target[number])
+            found += [f"{group}, partition {number}, {place} to {at_target[number]}: {line}" for line in reported]
     return found

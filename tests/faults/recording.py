@@ -72,8 +72,8 @@ def _whose(phases: list[pytest.TestReport]) -> list[str]:
 
 
 def _message(report: pytest.TestReport) -> str:
-    told = report.longrepr
-    crash = getattr(told, "reprcrash", None)
-    text = crash.message if crash is not None else told[2] if isinstance(told, tuple) else str(told)
+    reported = report.longrepr
+    crash = getattr(reported, "reprcrash", None)
+    text = crash.message if crash is not None else reported[2] if isinstance(reported, tuple) else str(reported)
     said = _OUTPUT.split(" ".join(str(text).split()), maxsplit=1)[0]  # what a run printed is too long
     return said[:MESSAGE_CHARACTERS_MAX]

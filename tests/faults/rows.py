@@ -60,7 +60,7 @@ ROWS = (
     FaultRow(
         "F10",
         "the flow is started twice on two machines; MirrorMaker 2 runs the same flow",
-        "one of two is fenced; MirrorMaker 2's writes are reported as foreign records",
+        "one of two is fenced; beside MirrorMaker 2 the flow is not started, or ends and names it",
         "N",
     ),
     FaultRow("F11", "MirrorMaker 2, then sparkmirror, then MirrorMaker 2", "no gap, nothing twice", "N"),

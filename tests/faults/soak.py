@@ -208,9 +208,9 @@ def _harm(soak: Soak, stage: Stage, workload: MixedWorkload, say: Callable[[str]
             break
         wanted = soak.only or FAULTS
         names = [name for name in wanted if soak.only or passed < WILD_PART * whole or name not in ENDS_DRIVER]
-        told = stage.strike(rng.choice(names))
-        soak.faults.append((passed, told))
-        say(f"{passed / 60:5.1f} min: {told}; {_now(soak.samples)}")
+        reported = stage.strike(rng.choice(names))
+        soak.faults.append((passed, reported))
+        say(f"{passed / 60:5.1f} min: {reported}; {_now(soak.samples)}")
 
 
 def _now(samples: Sequence[Sample]) -> str:
@@ -248,11 +248,12 @@ def report(soak: Soak, commit: str, day: str) -> str:
     warm = last_life(soak.samples)
     minutes = (warm[-1].at - warm[0].at) / 60 if warm else 0.0
     lags = [sample.lag for sample in soak.samples if sample.lag is not None]
-    told = "\n".join(f"- {line}" for line in soak.violations) or ("**0 violations.**" if soak.records else "**Not judged.**")
+    nothing = "**0 violations.**" if soak.records else "**Not judged.**"
+    reported = "\n".join(f"- {line}" for line in soak.violations) or nothing
     head = [
         f"`make soak MINUTES={soak.minutes:g} SEED={soak.seed}` at commit {commit}, {day}, on {os.cpu_count()} cores.",
         "",
-        told,
+        reported,
         "",
         f"{soak.size / 1e9:.1f} GB of records in {soak.minutes:g} minutes ({soak.size / 1e6 / 60 / soak.minutes:.1f} MB/s): "
         f"{soak.sends}. Java's consumer read {soak.records:,} records on the source and compared them with their copies "
@@ -282,8 +283,8 @@ def _row(role: str, warm: Sequence[Sample]) -> str:
 
 
 def _fault_lines(soak: Soak) -> Iterator[str]:
-    for at, told in soak.faults:
-        yield f"- {at / 60:.1f} min: {told}"
+    for at, reported in soak.faults:
+        yield f"- {at / 60:.1f} min: {reported}"
     for note in soak.notes:
         yield f"- note: {note}"
 
@@ -333,10 +334,10 @@ def _panel(title: str, lines: Sequence[Line], longest: float, faults: Sequence[t
         y = floor - part * room_y
         yield f'<line x1="{LEFT}" x2="{LEFT + room_x}" y1="{y:.1f}" y2="{y:.1f}" stroke="{RULE}" stroke-opacity="0.25"/>'
         yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" fill="{TEXT}">{highest * part:,.0f}</text>'
-    for at, told in faults:
+    for at, reported in faults:
         place = f'x1="{x(at):.1f}" x2="{x(at):.1f}" y1="{TOP}" y2="{floor}"'
         style = f'stroke="{RULE}" stroke-opacity="0.5" stroke-dasharray="1 3"'
-        yield f"<line {place} {style}><title>{escape(told)}</title></line>"
+        yield f"<line {place} {style}><title>{escape(reported)}</title></line>"
     for part in range(5):
         at = longest * part / 4
         yield f'<text x="{x(at):.1f}" y="{floor + 16}" text-anchor="middle" fill="{TEXT}">{at / 60:.3g} min</text>'

@@ -27,7 +27,7 @@ MM2_NOTE = """\
 the same load and the same checks, and 120 s to converge after the fault is gone. Its settings are its defaults, which
 copy at least once, except for these: topics, groups and checkpoints are refreshed each second, positions are stored each
 second (`offset.flush.interval.ms`; 60 s, the default, where the row says so), `tasks.max` is 2, internal topics have one
-replica. *Told* means that the state of one of its tasks, as its REST interface shows it, is FAILED; else the worst level
+replica. *Reported* means that the state of one of its tasks, as its REST interface shows it, is FAILED; else the worst level
 of the lines about it in its log is given; *silent* means that there is no WARN and no ERROR. Seconds are those until
 everything was copied. For MirrorMaker 2, F01, F02 and F03 are one fault: its process is killed.
 """
@@ -83,12 +83,12 @@ def _ours(row: FaultRow, tests: Collection[MarkedTest], results: Sequence[Result
 def _bad(results: Iterable[Result]) -> list[str]:
     """What failed, first, and what could not be run here."""
     words = {"failed": "**failed**", "skipped": "not run here"}
-    told = []
+    reported = []
     for outcome, word in words.items():
         for result in results:
             if result.outcome == outcome:
-                told.append(f"{word}: `{result.test.partition('::')[2]}`: {result.message}")
-    return told
+                reported.append(f"{word}: `{result.test.partition('::')[2]}`: {result.message}")
+    return reported
 
 
 def _seconds(results: Iterable[Result]) -> str:

@@ -98,7 +98,7 @@ EXPECTED = {send_slowly: "408", send_large_body: "413", send_many_headers: "431"
 
 
 class Callers:
-    """Threads that call again and again until they are told to stop."""
+    """Threads that call again and again until they are asked to stop."""
 
     def __init__(self, port: int, *calls: Callable[[int], str]) -> None:
         self._stop = threading.Event()

@@ -65,7 +65,7 @@ def test_F18_answers_that_are_cut_inside_are_asked_for_again(
             cuts += 1
         row.recovered = copying.converge(time.monotonic())
         copying.end_well()
-    row.seen = f"{cuts} answers cut with FIN or RST, none told as corrupt; {copying.flow.judge()} records, none twice"
+    row.seen = f"{cuts} answers cut with FIN or RST, none reported as corrupt; {copying.flow.judge()} records, none twice"
 
 
 @pytest.mark.fault("F20")
@@ -141,8 +141,8 @@ def test_F21_a_cluster_that_falls_silent_is_told_and_copied_on_when_it_is_back(
     with Copying(doors, tmp_path, topic_name(f"silent{side}")) as copying:
         said, began = len(copying.mirror.output), time.monotonic()
         doors.proxies[side].clog()
-        told = copying.await_said("waiting", after=said)
-        assert told <= DEGRADED_SECONDS_MAX, copying.mirror.output[said:]
+        reported = copying.await_said("waiting", after=said)
+        assert reported <= DEGRADED_SECONDS_MAX, copying.mirror.output[said:]
         name = copying.alias if side == "source" else "target"
         assert any(f"{name} at " in line for line in copying.mirror.output[said:].splitlines() if "waiting" in line)
         time.sleep(max(UNREACHABLE_SECONDS - (time.monotonic() - began), 0.0))
@@ -150,7 +150,7 @@ def test_F21_a_cluster_that_falls_silent_is_told_and_copied_on_when_it_is_back(
         row.recovered = copying.converge(time.monotonic())
         copying.end_well()
     count = copying.flow.judge()
-    row.seen = f"{side} silent for {UNREACHABLE_SECONDS:g} s, told after {told:.1f} s; {count} records, none twice"
+    row.seen = f"{side} silent for {UNREACHABLE_SECONDS:g} s, reported after {reported:.1f} s; {count} records, none twice"
 
 
 @pytest.mark.fault("F19")
@@ -196,13 +196,13 @@ def test_F47_descriptors_that_run_out_are_told_and_copying_goes_on_when_there_ar
             process.rlimit(psutil.RLIMIT_NOFILE, (FILES_LEFT, hard))
         for proxy in doors.proxies.values():
             proxy.cut()
-        told = copying.await_said("Too many open files", after=said)
+        reported = copying.await_said("Too many open files", after=said)
         driver = processes[0]
         driver.rlimit(psutil.RLIMIT_NOFILE, limits[driver])  # workers that cannot talk are replaced
         row.recovered = copying.converge(time.monotonic())
         assert copying.mirror.interrupt() == 0, copying.mirror.output
         assert "Traceback" not in copying.mirror.output, copying.mirror.output
-    row.seen = f"no descriptor left, told after {told:.1f} s; {copying.flow.judge()} records, none twice"
+    row.seen = f"no descriptor left, reported after {reported:.1f} s; {copying.flow.judge()} records, none twice"
 
 
 @pytest.mark.fault("F47")
@@ -231,7 +231,7 @@ def test_F23_a_target_whose_disk_is_full_is_told_and_copied_on_when_there_is_roo
         with Copying(doors, tmp_path, topic_name("room"), target=target) as copying:
             said = len(copying.mirror.output)
             disk.fill()
-            told = copying.await_said("waiting", after=said)
+            reported = copying.await_said("waiting", after=said)
             # No answer, or one that names the storage: whichever comes first.
             assert re.search(rf"waiting: (cluster target: |target at {target.bootstrap})", copying.mirror.output[said:])
             wait_until(lambda: not target.pids, "the broker gives up")  # Kafka does when its only disk fails
@@ -239,7 +239,7 @@ def test_F23_a_target_whose_disk_is_full_is_told_and_copied_on_when_there_is_roo
             target.start(1)
             row.recovered = copying.converge(time.monotonic())
             copying.end_well()
-        row.seen = f"told after {told:.1f} s; the broker ended; {copying.flow.judge()} records when it was back, none twice"
+        row.seen = f"reported after {reported:.1f} s; the broker ended; {copying.flow.judge()} records later, none twice"
 
 
 class SmallDisk:

@@ -29,7 +29,7 @@ WORKER_POINTS = {
     "relay.acked_no_receipt": 28,
     "relay.receipt_no_ack": 5,
 }
-DRIVER_POINTS = ("attempt.opened", "record.midway", "record.done")
+DRIVER_POINTS = ("attempt.opened", "record.midway", "record.forgotten", "record.written", "record.done")
 
 
 def test_every_point_is_in_the_code() -> None:

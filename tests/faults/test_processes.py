@@ -39,7 +39,7 @@ def staged(
     return Flow(source, target, alias=alias, topic=topic, partitions=partitions), path
 
 
-def told(flow: Flow) -> str:
+def reported(flow: Flow) -> str:
     """Java's verdict, in words."""
     return f"{flow.judge()} records, none lost, none twice"
 
@@ -85,7 +85,7 @@ def test_F05_one_signal_drains_and_a_second_ends_at_once(
     assert status == 0, output
     row.seen = (
         f"SIGTERM drained in {seconds[0]:.1f} s, SIGINT in {seconds[1]:.1f} s, status 0; "
-        f"a second one ended it in {at_once:.1f} s with {INTERRUPTED}; {told(flow)}"
+        f"a second one ended it in {at_once:.1f} s with {INTERRUPTED}; {reported(flow)}"
     )
 
 
@@ -113,7 +113,7 @@ def test_F02_executors_that_are_killed_are_replaced_and_every_record_copied_once
         row.recovered = flow.await_copied(lambda: mirror.output)
         assert mirror.interrupt() == 0, mirror.output
     assert mirror.output.count("SLOT_LOST") >= 3, mirror.output
-    row.seen = f"3 kills, every partition copied again after {max(gaps):.1f} s at most; {told(flow)}"
+    row.seen = f"3 kills, every partition copied again after {max(gaps):.1f} s at most; {reported(flow)}"
     assert [late_writes(found) for found in flow.target_batches().values()] == [[]] * 4
 
 
@@ -151,7 +151,7 @@ def test_F52_a_task_that_spark_starts_again_by_itself_refuses_itself(
         load.finish()
         row.recovered = flow.await_copied(lambda: mirror.output)
         assert mirror.interrupt() == 0, mirror.output
-    row.seen = f"an executor was {how}; Spark started its task again, which refused itself; {told(flow)}"
+    row.seen = f"an executor was {how}; Spark started its task again, which refused itself; {reported(flow)}"
     assert [late_writes(found) for found in flow.target_batches().values()] == [[]] * 2
 
 
@@ -182,7 +182,7 @@ def test_F07_what_a_frozen_worker_sends_after_it_was_replaced_is_refused(
         row.recovered = flow.await_copied(lambda: mirror.output)
         assert mirror.interrupt() == 0, mirror.output
     assert "SLOT_LOST" in mirror.output
-    row.seen = f"replaced after {took:.1f} s; woken with a batch in its hands; {told(flow)}"
+    row.seen = f"replaced after {took:.1f} s; woken with a batch in its hands; {reported(flow)}"
     assert [late_writes(found) for found in flow.target_batches().values()] == [[]] * 2
 
 
@@ -205,7 +205,7 @@ def test_F22_a_frozen_target_is_told_and_nothing_is_doubled_when_it_wakes(
         row.recovered = flow.await_copied(lambda: mirror.output)
         assert mirror.interrupt() == 0, mirror.output
     assert noticed < NOTICE_SECONDS_MAX, mirror.output
-    row.seen = f"frozen for {BROKER_FREEZE_SECONDS:g} s, told after {noticed:.1f} s; {told(flow)}"
+    row.seen = f"frozen for {BROKER_FREEZE_SECONDS:g} s, reported after {noticed:.1f} s; {reported(flow)}"
 
 
 # --- memory ----------------------------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ def test_F08_a_worker_out_of_memory_is_told_with_its_limit_and_goes_on_when_it_h
         assert mirror.interrupt() == 0, mirror.output
     [line] = {found[0] for found in re.finditer(r"slot 0: [^\n]*out of memory[^\n]*", mirror.output)}
     assert f"{limit >> 20} MiB" in line and "Traceback" not in mirror.output, mirror.output
-    row.seen = f"{line!r}; {told(flow)}"
+    row.seen = f"{line!r}; {reported(flow)}"
 
 
 # --- clocks ----------------------------------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ def test_F39_a_clock_that_jumps_disturbs_neither_order_nor_ownership(
         assert owner is not None and after is not None and after.name == owner.name
         assert mirror.interrupt() == 0, mirror.output
     lost = mirror.output.count("SLOT_LOST")
-    row.seen = f"{jump:+d} s and back: the next 4000 records took {took:.1f} s, {lost} partitions opened anew; {told(flow)}"
+    row.seen = f"{jump:+d} s and back: the next 4000 records took {took:.1f} s, {lost} partitions reopened; {reported(flow)}"
 
 
 def set_clock(file: Path, ahead: int) -> None:

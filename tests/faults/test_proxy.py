@@ -73,7 +73,7 @@ class Client:
 
 
 def read_all(sock: socket.socket) -> tuple[bytes, type[Exception]]:
-    """What comes until the end, and how that is told."""
+    """What comes until the end, and how that is reported."""
     got = b""
     try:
         while chunk := sock.recv(100):
@@ -138,7 +138,7 @@ def test_an_answer_is_cut_at_its_byte_after_the_request_went_through(
     is_told = False
     try:
         client.send(Api.PRODUCE, b"third, unread when the link is cut")
-    except ConnectionError:  # the link was cut already; a reset is told once, and then the stream merely ends
+    except ConnectionError:  # the link was cut already; a reset is reported once, and then the stream merely ends
         is_told = True
     armed.await_hits()
     got, ending = read_all(client.sock)

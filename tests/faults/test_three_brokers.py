@@ -46,7 +46,7 @@ def staged(
     return Flow(source, target, alias=alias, topic=topic, partitions=partitions), three_copies(path)
 
 
-def told(flow: Flow) -> str:
+def reported(flow: Flow) -> str:
     """Java's verdict, in words."""
     return f"{flow.judge()} records, none lost, none twice"
 
@@ -117,7 +117,7 @@ def test_F16_too_few_replicas_make_the_copy_wait_and_double_nothing(
         row.recovered = flow.await_copied(lambda: mirror.output)
         assert mirror.interrupt() == 0, mirror.output
     assert noticed < NOTICE_SECONDS_MAX, mirror.output
-    row.seen = f"told after {noticed:.1f} s, as too few replicas when the brokers knew, after {named:.1f} s; {told(flow)}"
+    row.seen = f"reported after {noticed:.1f} s, as too few replicas after {named:.1f} s; {reported(flow)}"
 
 
 @pytest.mark.fault("F55")
@@ -146,7 +146,7 @@ def test_F55_a_new_owner_waits_until_too_few_replicas_are_enough_again(
             load.finish()
             row.recovered = flow.await_copied(lambda: mirror.output)
             assert mirror.interrupt() == 0, mirror.output
-    row.seen = f"a new owner waited {SHORT_SECONDS:g} s for the third replica; {told(flow)}"
+    row.seen = f"a new owner waited {SHORT_SECONDS:g} s for the third replica; {reported(flow)}"
 
 
 RECEIPT_SECONDS, TAIL_MIN, KILLS_MAX = 1.0, 200, 6
@@ -289,7 +289,7 @@ def test_F15_coordinators_that_die_delay_groups_and_fences_and_falsify_neither(
         load.finish()
         row.recovered = flow.await_copied(lambda: mirror.output)
         assert mirror.interrupt() == 0, mirror.output
-    words = told(flow)
+    words = reported(flow)
     placed, copied = java_offsets(target, group, flow.remote), flow.target_records()
     for index, records in java_records(source_cluster.bootstrap, topic).items():
         assert group_violations(records, copied[index], at_source=900, at_target=placed[index]) == []
@@ -337,7 +337,7 @@ def test_F31_what_the_target_lost_in_an_unclean_election_is_copied_again_once(
         row.recovered = flow.await_copied(lambda: mirror.output)
         target.start(1)
         assert mirror.interrupt() == 0, mirror.output
-    row.seen = f"{proven - end} proven records were lost and copied again; {told(flow)}"
+    row.seen = f"{proven - end} proven records were lost and copied again; {reported(flow)}"
 
 
 @pytest.mark.fault("F30")
@@ -377,7 +377,7 @@ def test_F30_a_source_that_lost_copied_records_stops_the_partition_with_the_rang
     [line] = {line for line in mirror.output.splitlines() if "SOURCE_TRUNCATED" in line}
     assert "1500" in line and "1000" in line, line
     assert compare({0: copied}, flow.target_records()) == [], "nothing was copied after the end was lost"
-    row.seen = f"told {noticed:.1f} s after the election: copied up to 1500, the source ends at {end}; nothing was mixed"
+    row.seen = f"reported {noticed:.1f} s after the election: copied up to 1500, the source ends at {end}; nothing was mixed"
 
 
 def write(cluster: LocalCluster, topic: str, count: int) -> None:

@@ -196,6 +196,8 @@ LOSSES = {
     "READ group": Loss("calm", "target", "Group", "GROUP", ("Read",), "user writer needs Read on group calm-group"),
     "READ lag group": Loss("full", "source", "Group", "connect-MirrorSourceConnector-B", ("Read",),
                            "user watcher needs Read on group connect-MirrorSourceConnector-full-to"),
+    "DESCRIBE MirrorMaker 2's group": Loss("full", "target", "Group", "A-mm2", ("Describe",),
+                                           "user writer needs Describe on group full-mm2"),
     "DESCRIBE cluster": Loss("full", "source", "Cluster", "kafka-cluster", ("Describe",),
                              "grant DESCRIBE on the cluster to user watcher"),
     "WRITE syncs on the source": Loss("full", "source", "Topic", "mm2-offset-syncs.B.internal", ("Write",),

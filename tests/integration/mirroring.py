@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
@@ -75,6 +76,8 @@ def flow_settings(
         "heartbeats.replication.enabled": "false",  # other tests write some on the shared clusters
         "sync.topic.configs.enabled": "false",  # tests set the copies' settings by hand
         "refresh.topics.interval.seconds": "1",
+        # Some tests need one broker alone: names that tell their source do not come back.
+        **({f"{flow}.replication.loops.allowed": "true"} if source.bootstrap == target.bootstrap else {}),
         **{f"{flow}.{key}": value for key, value in (more or {}).items()},
     }
 
@@ -87,6 +90,11 @@ def write_settings(path: Path, *flows: Mapping[str, str]) -> Path:
     merged["clusters"] = ", ".join(flow["clusters"] for flow in flows)
     path.write_text("".join(f"{key} = {value}\n" for key, value in merged.items()), "latin-1")
     return path
+
+
+def says_stopped(output: str, partition: str, code: str) -> bool:
+    """Whether a line says that the partition has stopped, alone or with others for the same reason."""
+    return re.search(rf"\b{re.escape(partition)}\b[^\n]* stopped {code}\b", output) is not None
 
 
 class LiveMirror:
@@ -134,6 +142,10 @@ class LiveMirror:
         while not said():
             assert time.monotonic() < deadline, f"{word!r} was not said within {seconds:g} s: {self.output[after:]}"
             time.sleep(POLL_SECONDS)
+
+    def await_stopped(self, partition: str, code: str, seconds: float = NOTICE_SECONDS_MAX) -> None:
+        """Waits until a line says that the partition has stopped, alone or with others for the same reason."""
+        await_true(lambda: says_stopped(self.output, partition, code), seconds, f"{partition} stops: {self.output}")
 
     def await_end(self, seconds: float = RUN_SECONDS_MAX) -> Outcome:
         """Waits for it to end by itself."""

@@ -230,7 +230,9 @@ def test_the_command_why_answers_in_steps_and_with_the_status_of_the_cause(story
     assert story.reason is not None and story.reason.status == 4
     [answer] = story.reason.value["answers"]
     assert answer["cause"]["id"] == "D7" and answer["subject"] == "sick-overtaken-0"
-    assert [step["good"] for step in answer["steps"]] == [True, True, True, False]
+    assert [step["good"] for step in answer["steps"]] == [True, False, True, True, False]
+    stop = answer["steps"][1]["answer"]
+    assert "SOURCE_OFFSET_LOST" in stop and "sparkmirror offsets skip" in stop
 
 
 def test_a_mirror_that_was_killed_is_told_dead(story: Story) -> None:
@@ -240,8 +242,9 @@ def test_a_mirror_that_was_killed_is_told_dead(story: Story) -> None:
 
 
 def test_a_cluster_that_does_not_answer_is_told_with_what_is_known(story: Story) -> None:
-    assert story.away is not None and story.away.status == 2
+    assert story.away is not None and story.away.status == 4
     [flow] = story.away.value["flows"]
+    assert (flow["findings"][0]["id"], flow["outage"], flow["lag"]) == ("V1", "target unreachable", None)
     assert (flow["clusters"]["source"]["reached"], flow["clusters"]["target"]["reached"]) == (True, False)
     assert flow["topics"] > 0 and any("does not answer" in question["reason"] for question in flow["open"])
     story.away.about("D8", "unwanted-sick")

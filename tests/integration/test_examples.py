@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from integration.mirroring import create_topics, numbered, produce, run_cleanly, topics_of
+from host import hosted_command
+from integration.mirroring import admin_of, create_topics, numbered, produce, run_cleanly, topics_of
 from integration.scenario import java_count
+from kafka import KafkaProducer
 
 from sparkmirror.local import LocalCluster, open_clusters
 
@@ -75,3 +78,38 @@ def test_an_example_copies(name: str, clusters: list[LocalCluster], tmp_path: Pa
     for source, target, topic, remote in copies:
         wanted = java_count(named[source], topic)
         assert (wanted >= RECORDS, java_count(named[target], remote)) == (True, wanted), (topic, remote)
+
+
+@pytest.mark.timeout(600)
+def test_an_example_runs_unchanged_but_for_addresses_on_three_brokers_a_side(tmp_path: Path) -> None:
+    """Active/passive, with its own replication factor of 3; what it does not name has MirrorMaker 2's default of 3."""
+    text = (FOLDER / "active_passive.properties").read_text()
+    path = tmp_path / "mm2.properties"
+    with open_clusters(LocalCluster("primary", brokers=3), LocalCluster("dr", brokers=3)) as (primary, dr):
+        for alias, cluster in (("primary", primary), ("dr", dr)):
+            written = ",".join(f"{alias}-{number}:9092" for number in (1, 2, 3))
+            assert text.count(written) == 1
+            text = text.replace(written, cluster.bootstrap)
+        path.write_text(text)
+        create_topics(primary, {"orders": (3, {})})
+        with closing(KafkaProducer(bootstrap_servers=primary.bootstrap, acks="all")) as producer:
+            for partition in range(3):
+                for value in numbered(RECORDS):
+                    producer.send("orders", value=value, partition=partition)
+        planned = hosted_command("plan", str(path))
+        assert (planned.returncode, planned.stderr) == (0, ""), planned.stdout
+        run_cleanly(path)
+        assert java_count(dr, "primary.orders") == 3 * RECORDS
+        internal = ("mm2-ledger.primary", "mm2-offsets.primary", "primary.checkpoints")
+        wanted = ("primary.orders", *(f"{name}.internal" for name in internal))
+        found = {name: replicas_of(dr, name) for name in wanted} | {
+            "syncs": replicas_of(primary, "mm2-offset-syncs.dr.internal")
+        }
+        assert set(found.values()) == {3}, found
+
+
+def replicas_of(cluster: LocalCluster, topic: str) -> int:
+    """The fewest replicas of a partition, by Kafka's own client."""
+    with admin_of(cluster) as admin:
+        [described] = admin.describe_topics([topic])
+    return min(len(part["replica_nodes"]) for part in described["partitions"])

@@ -37,7 +37,7 @@ from sparkmirror.clusters import ClusterClient, append_records, committed_offset
 from sparkmirror.clusters.log import RawRead
 from sparkmirror.clusters.members import describe_groups
 from sparkmirror.config import load
-from sparkmirror.control.plan import gather
+from sparkmirror.examination.plan_facts import gather
 from sparkmirror.ledger import Owner, encode
 from sparkmirror.local import LocalCluster, MirrorMaker
 from sparkmirror.local.java import QUICK_START

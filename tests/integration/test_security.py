@@ -73,7 +73,7 @@ from sparkmirror.clusters import (
     raise_producer_epoch,
 )
 from sparkmirror.config import load
-from sparkmirror.errors import BrokerRefused, ClusterUnreachable, SparkmirrorError
+from sparkmirror.errors import BrokerRefused, ClusterError, ClusterUnreachable, LoginRefused, SparkmirrorError
 from sparkmirror.local import LocalCluster
 from sparkmirror.local.ports import free_ports
 from sparkmirror.model import FlowName, TopicPartition
@@ -336,6 +336,15 @@ def trouble_of(alias: str, address: str, keys: dict[str, str]) -> str:
     return ""
 
 
+def test_a_login_or_certificate_that_is_refused_is_one_error_for_every_client(secured: Secured) -> None:
+    ambiguous = {"tlstoplain", "nologin"}  # the broker just closes the connection, as one that dies does
+    for name, mistake in mistakes(secured).items():
+        client = client_of("A", mistake.address(secured.source), mistake.keys)
+        with closing(client), pytest.raises(ClusterError) as caught:
+            client.retry(lambda client=client: client.view(()), timeout_s=0)
+        assert isinstance(caught.value, LoginRefused) is (name not in ambiguous), (name, caught.value)
+
+
 @pytest.mark.fault("F37", "F38")
 def test_a_plan_tells_every_mistake_of_both_sides_in_one_sentence_with_cluster_and_address_and_no_secret(
     secured: Secured, tmp_path: Path, row: Row
@@ -511,6 +520,11 @@ def test_after_a_kill_the_same_rights_are_enough_and_every_record_is_there_once(
     assert copies_of(secured.target) == flows.sent
 
 
+def plan_of(flows: Guarded) -> subprocess.CompletedProcess[str]:
+    """What a run would do."""
+    return subprocess.run([PROGRAM, "plan", str(flows.file)], capture_output=True, text=True, check=False, timeout=120)
+
+
 @pytest.mark.nightly
 def test_a_run_that_is_to_finish_stops_what_it_has_no_right_for_and_copies_the_rest(
     secured: Secured, guarded: GuardedRun
@@ -523,13 +537,20 @@ def test_a_run_that_is_to_finish_stops_what_it_has_no_right_for_and_copies_the_r
         flows.without("calm", unwritable.right, unwritable.operations),
         flows.without("same", hidden, ["DescribeConfigs"]),
     ):
+        planned = plan_of(flows)
         outcome = run_once(flows.file, "--take-over")
+    assert planned.returncode == 4, planned.stdout + planned.stderr
+    assert "a run waits: RIGHTS: writer lacks Write on 1 remote topic" in planned.stdout, planned.stdout
+    assert "a run stops: TOPIC: " in planned.stdout, planned.stdout
+    assert "user reader needs DescribeConfigs on topic same-guarded" in planned.stdout, planned.stdout
     assert (outcome.status, TRACEBACK in outcome.output) == (4, False), outcome.output
     assert "user writer needs Write on topic calm.calm-guarded" in outcome.output
     assert "user reader needs DescribeConfigs on topic same-guarded" in outcome.output
     assert copies_of(secured.target)["full"] == flows.sent["full"]
     run_cleanly(flows.file)
     assert copies_of(secured.target) == flows.sent
+    planned = plan_of(flows)
+    assert (planned.returncode, planned.stderr) == (0, ""), "the rights of a run are enough for a plan\n" + planned.stdout
 
 
 @pytest.mark.nightly

@@ -8,14 +8,20 @@ from typing import Any
 
 import pytest
 from integration.mirroring import create_topics, numbered, produce, run_cleanly, transaction, transactional
-from integration.scenario import Pair, commit, java_offsets
+from integration.scenario import Pair, client_of, commit, java_offsets
 from judge import group_violations, java_records
+from judge.java_gateway import java_gateway
 from typer.testing import CliRunner, Result
 
 from sparkmirror.cli.app import app
+from sparkmirror.clusters import append_records
 from sparkmirror.local import LocalCluster, consumer_groups
+from sparkmirror.model import Checkpoint, TopicPartition
+from sparkmirror.state import now_ms
+from sparkmirror.wire import encode_checkpoint
 
 COMMITTED = 70
+NOBODY = "127.0.0.1:1"  # a port that nobody may listen on without being root
 
 
 def translate(path: Path, *words: str) -> Result:
@@ -37,6 +43,7 @@ def mirrored(
             transaction(producer, pair.topic(1), values, commit=turn % 3 != 1)
     produce(pair.primary, pair.topic(1), 1, numbered(30), batch=7)
     produce(pair.backup, pair.topic(2), 0, numbered(40), batch=7)
+    commit(pair.primary, pair.group("night"), pair.topic(1), {0: COMMITTED, 1: 25})
     path = pair.write({f"{pair.flow}.consumer.isolation.level": "read_committed"}, both_ways=True)
     run_cleanly(path)
     return pair, path
@@ -94,6 +101,47 @@ def test_copy_that_came_from_the_other_side_is_found_there_under_its_own_name(mi
     ours = java_records(pair.primary.bootstrap, copy)[0]
     theirs = java_records(pair.backup.bootstrap, pair.topic(2))[0]
     assert group_violations(ours, theirs, at_source=17, at_target=position["to"]["offset"]) == []
+
+
+def test_with_the_source_gone_positions_are_those_of_the_records_and_never_behind_java(
+    mirrored: tuple[Pair, Path], tmp_path: Path
+) -> None:
+    pair, path = mirrored
+    group, topic, remote = pair.group("night"), pair.topic(1), pair.remote(1)
+    gone = tmp_path / "gone.properties"
+    gone.write_text(path.read_text("latin-1").replace(pair.primary.bootstrap, NOBODY), "latin-1")
+    result = translate(gone, "--flow", pair.flow, "--group", group, "--json")
+    found = {place["from"]["partition"]: place for place in json.loads(result.stdout)["positions"]}
+    assert (result.exit_code, {place["sureness"] for place in found.values()}) == (3, {"ledger"}), result.output
+    source = java_records(pair.primary.bootstrap, topic, "read_committed")
+    target = java_records(pair.backup.bootstrap, remote)
+    theirs = java_translated(pair.backup, pair.source, group)
+    for partition, at in {0: COMMITTED, 1: 25}.items():
+        there = found[partition]["to"]["offset"]
+        assert group_violations(source[partition], target[partition], at_source=at, at_target=there) == []
+        assert there >= theirs[remote, partition]
+    # What MirrorMaker 2 alone has checkpoints of is what Java finds.
+    rough, topics = pair.group("rough"), TopicPartition(f"{pair.source}.checkpoints.internal", 0)
+    points = [Checkpoint(rough, TopicPartition(f"{pair.source}.test-topic-9-{pair.mark}", 0), 40, at, "") for at in (3, 7)]
+    create_topics(pair.backup, {points[0].partition.topic: (1, {})})
+    produce(pair.backup, points[0].partition.topic, 0, numbered(20))
+    with client_of(pair.backup) as client:
+        append_records(client, topics, [encode_checkpoint(point) for point in points], now_ms())
+    [place] = json.loads(translate(gone, "--flow", pair.flow, "--group", rough, "--json").stdout)["positions"]
+    theirs = java_translated(pair.backup, pair.source, rough)
+    assert {(place["to"]["topic"], 0): place["to"]["offset"]} == theirs
+    assert place["sureness"] == "checkpoint"
+
+
+def java_translated(cluster: LocalCluster, source: str, group: str) -> dict[tuple[str, int], int]:
+    """RemoteClusterUtils.translateOffsets."""
+    with java_gateway() as jvm:
+        config = jvm.java.util.HashMap()
+        config.put("bootstrap.servers", cluster.bootstrap)
+        found = jvm.org.apache.kafka.connect.mirror.RemoteClusterUtils.translateOffsets(
+            config, source, group, jvm.java.time.Duration.ofSeconds(30)
+        )
+        return {(at.topic(), at.partition()): value.offset() for at, value in dict(found).items()}
 
 
 def test_what_has_no_answer_is_told(mirrored: tuple[Pair, Path]) -> None:

@@ -222,8 +222,9 @@ def transforms(shell: Shell) -> None:
 
 
 def pictures(_: Shell) -> None:
-    """doctor and inspect on a terminal, drawn by their own script."""
-    subprocess.run([sys.executable, str(ROOT / "docs" / "pictures" / "stage.py")], check=True)
+    """doctor and inspect on a terminal, and the death of a source, drawn by their own scripts."""
+    for script in ("stage.py", "dead_source.py"):
+        subprocess.run([sys.executable, str(ROOT / "docs" / "pictures" / script)], check=True)
 
 
 STAGES: Mapping[str, Callable[[Shell], None]] = {

@@ -18,9 +18,9 @@ from sparkmirror.cli.inspect.forms import CsvForm, ExtendedCsvForm, JsonForm, is
 from sparkmirror.cli.inspect.table import TableForm
 from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.cli.text import printable
-from sparkmirror.cli.usage import usage_status
+from sparkmirror.cli.usage import load, usage_status
 from sparkmirror.clusters.client import Patience
-from sparkmirror.config import FlowSettings, choose_flows, load
+from sparkmirror.config import FlowSettings, choose_flows
 from sparkmirror.diagnose.exit_status import USAGE
 from sparkmirror.examination import (
     FlowInspection,
@@ -143,11 +143,11 @@ def inspect(
     )
     options = InspectOptions(
         is_strict=wanted.is_strict,
-        wants_causes=wanted.knows_more,
+        wants_causes=wanted.judges,
         includes_inactive=include_inactive_groups,
         groups=_pattern(group, "--group"),
         topics=_pattern(topic, "--topic"),
-        limits=None if no_record_reads or not wanted.knows_more else WalkLimits(budget),
+        limits=None if no_record_reads or not wanted.judges else WalkLimits(budget),
         patience=_patience(admin_timeout, request_timeout),
         behind_max=behind_max,
     )
@@ -173,6 +173,11 @@ class _Wanted:
     def knows_more(self) -> bool:
         """Whether the output has more than the original's columns."""
         return self.form != "csv"
+
+    @property
+    def judges(self) -> bool:
+        """Whether causes are looked for: they decide the status, whatever the format."""
+        return self.knows_more or not (self.is_strict or self.finished_is_zero)
 
 
 class _Form(Protocol):

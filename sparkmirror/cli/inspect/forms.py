@@ -124,16 +124,16 @@ def row_value(row: InspectedRow, path: str) -> dict[str, Any]:
         "group": facts.group,
         "source": {
             **_place_value(facts.source),
-            "earliest": facts.source_ends.first,
-            "latest": facts.source_ends.end,
-            "group_state": facts.source_state,
+            "earliest": None if facts.source_ends is None else facts.source_ends.first,
+            "latest": None if facts.source_ends is None else facts.source_ends.end,
+            "group_state": facts.source_state or None,
             "offset": facts.source_offset,
         },
         "target": {
             **_place_value(facts.target),
             "earliest": None if facts.target_ends is None else facts.target_ends.first,
             "latest": None if facts.target_ends is None else facts.target_ends.end,
-            "group_state": facts.target_state,
+            "group_state": facts.target_state or None,
             "offset": facts.target_offset,
         },
         "sync": None
@@ -148,8 +148,8 @@ def row_value(row: InspectedRow, path: str) -> dict[str, Any]:
         },
         "copied_to": None if row.copy is None else asdict(row.copy),
         "verdict": {
-            "number": row.verdict.number,
-            "ok": row.verdict.is_ok,
+            "number": row.verdict.number or None,
+            "ok": row.verdict.is_ok if row.verdict.is_known else None,
             "blocking": row.verdict.blocking or None,
             "message": row.verdict.text,
         },

@@ -7,6 +7,7 @@ from typing import TextIO
 
 from rich.console import Console
 
+from sparkmirror.cli.findings_view import clock
 from sparkmirror.cli.inspect.actions import action_of
 from sparkmirror.cli.styled_lines import INDENT, LABELS, STYLES, Line, print_lines
 from sparkmirror.cli.text import amount, duration, printable
@@ -17,7 +18,7 @@ from sparkmirror.state import Notes
 # From best to worst.
 RESULTS = (
     "exact", "synced", "behind", "moving", "unproven", "the target's own", "empty", "too old", "not synced", "ahead",
-    "beyond end",
+    "beyond end", "unknown",
 )  # fmt: skip
 
 
@@ -53,6 +54,8 @@ def flow_lines(
     """One flow."""
     yield [(printable(report.flow), "bold"), (f"  {_health(report, before)}", "")]
     tally = report.tally
+    if report.health is not None and report.health.outages:
+        yield [(f"  {printable(_outages(report.health))}", "bold red")]
     if tally.positions:
         yield [(f"  {amount(tally.positions)} positions: ", ""), *_results(tally)]
         yield from _failover(tally)
@@ -69,22 +72,36 @@ def _health(report: InspectedFlow, before: InspectedFlow | None) -> str:
     health = report.health
     if report.skipped or health is None:
         return report.skipped
-    words = [_written(health), _lag(health, before), f"{_counted(health.groups, 'group')} inspected"]
+    inspected = f"{_counted(health.groups, 'group')} inspected" if health.groups or not health.outages else "groups unknown"
+    words = [_written(health), _lag(health, before), inspected]
     if health.groups_left_out:
         words.append(f"{amount(health.groups_left_out)} without members left out (--include-inactive-groups)")
     return ", ".join(word for word in words if word)
 
 
+def _outages(health: FlowHealth) -> str:
+    seen_ms, which = health.source_seen_ms, "it holds is" if len(health.outages) == 1 else "they hold is"
+    seen = "" if seen_ms is None else f"; the mirror last saw the source at {clock(seen_ms)}"
+    return f"{', '.join(health.outages)}: what {which} unknown{seen}"
+
+
 def _written(health: FlowHealth) -> str:
+    if health.last_written_ms is None and health.outages:
+        return "who runs it is unknown"
     if health.last_written_ms is None:
         return "no mirror has written anything yet"
     ago_s = max(health.read_at_ms - health.last_written_ms, 0) / 1000
-    return f"{health.runner}, last written {duration(ago_s)} ago"
+    return f"{health.runner or 'by whom is unknown'}, last written {duration(ago_s)} ago"
 
 
 def _lag(health: FlowHealth, before: InspectedFlow | None) -> str:
     if health.copy_lag is None:
-        return ""
+        if not health.outages:
+            unknown = _counted(health.unknown_lags, "partition")
+            return f"copy lag ? ({unknown} unknown)" if health.unknown_lags else ""
+        last, seen_ms = health.last_copy_lag, health.source_seen_ms
+        seen = "" if seen_ms is None else f" at {clock(seen_ms)}"
+        return "copy lag ?" if last is None else f"copy lag ? ({amount(last)}{seen})"
     words = f"copy lag {amount(health.copy_lag)}"
     if before is None or before.health is None or before.health.copy_lag is None:
         return words

@@ -2,6 +2,7 @@
 
 import typer
 
+from sparkmirror.cli import usage
 from sparkmirror.cli.offsets.exporting import export
 from sparkmirror.cli.offsets.importing import import_
 from sparkmirror.cli.offsets.listing import list_
@@ -13,14 +14,14 @@ from sparkmirror.cli.offsets.undo import undo
 __all__ = ["export", "import_", "list_", "offsets", "reset", "set_", "skip", "undo"]
 
 offsets = typer.Typer(
-    help="Show the positions of a flow, and change them while the flow is stopped.",
+    help="Show the positions of a flow, and change them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-offsets.command("list")(list_)
-offsets.command("export")(export)
-offsets.command("set")(set_)
-offsets.command("reset")(reset)
-offsets.command("skip")(skip)
-offsets.command("import")(import_)
-offsets.command("undo")(undo)
+offsets.command("list")(usage.reads_file(list_))
+offsets.command("export")(usage.reads_file(export))
+offsets.command("set")(usage.reads_file(set_))
+offsets.command("reset")(usage.reads_file(reset))
+offsets.command("skip")(usage.reads_file(skip))
+offsets.command("import")(usage.reads_file(import_))
+offsets.command("undo")(usage.reads_file(undo))

@@ -11,7 +11,7 @@ from sparkmirror import positions as stored_positions
 from sparkmirror.cli.offsets.words import Connector, Flow, OffsetsTopics, storage_of
 from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.cli.text import amount, printable
-from sparkmirror.config import load
+from sparkmirror.cli.usage import load
 from sparkmirror.errors import MoveRefused
 
 STDOUT = "-"

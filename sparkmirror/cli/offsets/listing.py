@@ -16,7 +16,8 @@ from sparkmirror import positions as stored_positions
 from sparkmirror.cli.offsets.words import Connector, Flow, IsJson, OffsetsTopics, Topic, storage_of
 from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.cli.text import amount, fields_of, json_text, printable
-from sparkmirror.config import load, require_enabled_flow
+from sparkmirror.cli.usage import load
+from sparkmirror.config import require_enabled_flow
 from sparkmirror.topology import require_custom_classes
 
 SCHEMA = 1  # of the JSON; raised when a field changes its meaning or goes away, not when one comes
@@ -35,7 +36,7 @@ def list_(
     """Show what is stored: MirrorMaker 2's position, the ledger's, and what both clusters hold. Reads only.
 
     MirrorMaker 2 stores the last offset that it copied, the ledger the next one to be copied. `lag` is what the source has
-    behind whichever is further.
+    behind whichever is further. `?` is unknown, `-` is nothing.
 
     Status: 0 everything was read; 2 something was not, with what is known; 255 FILE cannot be read.
     """
@@ -74,7 +75,7 @@ def as_lines(found: Sequence[stored_positions.FlowListing]) -> list[str]:
     for listing in found:
         lines += [f"flow {listing.flow}", *(f"  {line}" for line in _state_lines(listing))]
         if not listing.positions:
-            lines.append("  nothing is copied and nothing is stored")
+            lines.append("  ?" if listing.unknown else "  nothing is copied and nothing is stored")
             continue
         rows = [TITLES, *(_row(position) for position in listing.positions)]
         widths = [max(len(row[at]) for row in rows) for at in range(len(TITLES))]
@@ -107,30 +108,42 @@ def _print_tables(found: Sequence[stored_positions.FlowListing], console: Consol
 
 
 def _state_lines(listing: stored_positions.FlowListing) -> Iterator[str]:
-    workers = listing.workers
+    workers, unknown = listing.workers, listing.unknown
     if workers is not None:
         runs = f"{amount(workers.members)} members: it runs" if workers.members else "no members: it does not run"
         yield f"MirrorMaker 2: group {workers.name} has {runs}"
-    yield f"positions: {', '.join(listing.offsets_topics)}, connector {listing.connector}"
-    if listing.owner is not None:
+    elif "workers" in unknown:
+        yield f"MirrorMaker 2: unknown whether it runs: {unknown['workers']}"
+    at = f"{', '.join(listing.offsets_topics)}, connector {listing.connector}"
+    yield f"positions: {at}" + (f": unknown: {unknown['positions']}" if "positions" in unknown else "")
+    if "ledger" in unknown:
+        yield f"sparkmirror: ledger unknown: {unknown['ledger']}"
+    elif listing.owner is not None:
         yield f"sparkmirror: {'released by' if listing.is_released else 'owned by'} {listing.owner}"
     else:
         yield "sparkmirror: no ledger"
+    if "topics" in unknown:
+        seen_ms = listing.source_seen_ms
+        seen = "" if seen_ms is None else f"; last seen {_moment(seen_ms)}"
+        yield f"source: unknown: {unknown['topics']}{seen}"
     for note in listing.notes:
         yield f"note: {note}"
 
 
 def _row(position: stored_positions.ListedPosition) -> tuple[str, ...]:
-    span = f"{_known(position.source_first)} to {_known(position.source_end)}"
+    unknown = position.unknown
+    span = f"{_known(position.source_first)} to {_known(position.source_end)}" if position.source_end is not None else "-"
+    ended = "" if position.last_source_end is None else f" (ended at {position.last_source_end})"
+    lagged = "" if position.last_lag is None else f" ({position.last_lag})"
     return (
         _name(position),
-        _known(position.mm2_offset),
-        _known(position.ledger_next),
-        span if position.source_end is not None else "?",
-        _known(position.target_end),
-        _known(position.lag),
-        ", ".join(str(place.partition) for place in position.places) or "-",
-        _moment(position.mm2_time_ms),
+        "?" if "mm2" in unknown else _known(position.mm2_offset),
+        "?" if "ledger" in unknown else _known(position.ledger_next),
+        f"?{ended}" if "source" in unknown else span,
+        "?" if "target" in unknown else _known(position.target_end),
+        f"?{lagged}" if "lag" in unknown else _known(position.lag),
+        "?" if "mm2" in unknown else ", ".join(str(place.partition) for place in position.places) or "-",
+        "?" if "mm2" in unknown else _moment(position.mm2_time_ms),
     )
 
 

@@ -18,8 +18,7 @@ TOMBSTONE = "a tombstone"
 def as_lines(verdict: MoveVerdict) -> list[str]:
     """The verdict as plain text: each partition, each record that is written, each group that is concerned."""
     lines = [_head(verdict)]
-    if verdict.proof:
-        lines.append(f"  owner: {verdict.run_by} (stopped; proof: {verdict.proof})")
+    lines += _owner_lines(verdict)
     done = "was" if verdict.is_applied else "would be"
     lines += [f"  {remote} {done} created on the target" for remote in verdict.created]
     lines += [f"  {move.partition}: {'; '.join(_move_facts(move))}" for move in verdict.moves]
@@ -48,15 +47,31 @@ def _end_lines(verdict: MoveVerdict) -> Iterator[str]:
     if verdict.undo_file:
         text = "what was there before is in" if verdict.is_applied else "what is there now would be saved to"
         yield f"  {text} {verdict.undo_file}"
-    yield "changed; the next run resumes there" if verdict.is_applied else "nothing was changed; --yes applies it"
+    yield _last(verdict)
+
+
+def _owner_lines(verdict: MoveVerdict | UndoVerdict) -> Iterator[str]:
+    if verdict.owner:
+        done = f"carried out by it, request {verdict.request_id}" if verdict.is_applied else "it would be asked"
+        yield f"  owner: {verdict.owner} (running; {done})"
+    elif verdict.proof:
+        yield f"  owner: {verdict.run_by} (stopped; proof: {verdict.proof})"
+
+
+def _last(verdict: MoveVerdict | UndoVerdict) -> str:
+    if not verdict.is_applied:
+        return "nothing was changed; --yes applies it"
+    return "changed; the flow has resumed there" if verdict.owner else "changed; the next run resumes there"
 
 
 def _move_facts(move: Move) -> list[str]:
     was = "nothing" if move.old is None else str(move.old.upstream)
     facts = [f"next upstream offset {was} -> {move.new.upstream}, written at {move.new.downstream} on the target"]
-    if move.gap is not None:
-        first, until = move.gap
-        facts.append(_never_copied(first, until))
+    if move.held is not None:
+        first, until = move.held
+        facts.append(f"offsets {first} to {until - 1} ({amount(until - first)}) are not copied again: the target holds them")
+    if move.never_copied is not None:
+        facts.append(_never_copied(*move.never_copied))
     if move.copied_again:
         facts.append(_copied_again(move.copied_again))
     if move.is_map_new:
@@ -66,6 +81,11 @@ def _move_facts(move: Move) -> list[str]:
 
 def _never_copied(first: int, until: int) -> str:
     return f"offsets {first} to {until - 1} ({amount(until - first)}) are never copied"
+
+
+def _not_copied_now(first: int, until: int) -> str:
+    count = amount(until - first)
+    return f"offsets {first} to {until - 1} ({count}) are not copied now; the target holds what was copied before the reset"
 
 
 def _copied_again(count: int) -> str:
@@ -87,7 +107,10 @@ def _change_facts(verdict: MoveVerdict, change: PositionChange) -> Iterator[str]
         end = verdict.target_ends.get(change.partition)
         yield f"the source has {change.first} to {change.end}, the target ends at {'?' if end is None else end}"
     if change.given_up and change.next_offset is not None:
-        yield _never_copied(change.next_offset - change.given_up, change.next_offset)
+        first, until = change.next_offset - change.given_up, change.next_offset
+        # Behind a tombstone nobody says how far the copy came before the reset.
+        is_reset = change.old_next_offset is None and bool(change.old) and verdict.target_ends.get(change.partition) != 0
+        yield _not_copied_now(first, until) if is_reset else _never_copied(first, until)
     if change.copied_again and verdict.target is not None:
         yield f"{amount(change.copied_again)} copied offsets are copied again, into a new topic"
     elif change.copied_again:
@@ -155,13 +178,13 @@ def _sizes(moved: Move | PositionChange) -> tuple[int, int]:
     """How many offsets come again, and how many never do."""
     if isinstance(moved, PositionChange):
         return moved.copied_again, moved.given_up
-    return moved.copied_again, 0 if moved.gap is None else moved.gap[1] - moved.gap[0]
+    return moved.copied_again, 0 if moved.never_copied is None else moved.never_copied[1] - moved.never_copied[0]
 
 
 def undo_lines(verdict: UndoVerdict) -> list[str]:
     """What is written back, or was."""
     lines = [f"flow {verdict.flow}: as it was at {verdict.time}, before: {verdict.command}"]
-    lines.append(f"  owner: {verdict.run_by} (stopped; proof: {verdict.proof})")
+    lines += _owner_lines(verdict)
     for back in verdict.records:
         place, key = back.record.place, _text(back.record.key)
         lines.append(f"    {place} {key}: {_value(back.value_now)} -> {_value(back.record.value)}")
@@ -172,7 +195,7 @@ def undo_lines(verdict: UndoVerdict) -> list[str]:
     if verdict.undo_file:
         text = "what was there before is in" if verdict.is_applied else "what is there now would be saved to"
         lines.append(f"  {text} {verdict.undo_file}")
-    lines.append("changed; the next run resumes there" if verdict.is_applied else "nothing was changed; --yes applies it")
+    lines.append(_last(verdict))
     return [printable(line) for line in lines]
 
 
@@ -188,6 +211,8 @@ def as_json(verdict: MoveVerdict) -> dict[str, Any]:
         "run_by": verdict.run_by,
         "applied": verdict.is_applied,
         "proof": verdict.proof,
+        "owner": verdict.owner,
+        "request_id": verdict.request_id,
         "topics": [{"topic": topic, "remote": remote} for topic, remote in verdict.topics],
         "moves": [_move_json(move) for move in verdict.moves],
         "changes": [_change_json(verdict, change) for change in verdict.changes],
@@ -208,7 +233,8 @@ def _move_json(move: Move) -> dict[str, Any]:
         "old_next_offset": None if move.old is None else move.old.upstream,
         "next_offset": move.new.upstream,
         "target_offset": move.new.downstream,
-        "never_copied": None if move.gap is None else list(move.gap),
+        "never_copied": None if move.never_copied is None else list(move.never_copied),
+        "held_by_target": None if move.held is None else list(move.held),
         "copied_again": move.copied_again,
         "map_restarts": move.is_map_new,
     }
@@ -254,6 +280,8 @@ def undo_json(verdict: UndoVerdict) -> dict[str, Any]:
         "run_by": verdict.run_by,
         "applied": verdict.is_applied,
         "proof": verdict.proof,
+        "owner": verdict.owner,
+        "request_id": verdict.request_id,
         "command": verdict.command,
         "time": verdict.time,
         "records": [

@@ -10,7 +10,8 @@ import typer
 
 from sparkmirror.cli.offsets.report import as_json, as_lines
 from sparkmirror.cli.text import json_text
-from sparkmirror.config import load
+from sparkmirror.cli.usage import load
+from sparkmirror.driver import Asking
 from sparkmirror.errors import MoveRefused
 from sparkmirror.positions import Goal, MoveRequest, StoragePlace, apply, parse_goal, preview
 
@@ -43,6 +44,18 @@ OffsetsTopics = Annotated[
 WorkerGroup = Annotated[
     str | None, typer.Option(help="Its workers' group.id; by default every Connect group is checked.", metavar="NAME")
 ]
+
+RequestId = Annotated[
+    str | None, typer.Option(help="Repeat this request: nothing is done twice, the first answer is shown.", metavar="ID")
+]
+Wait = Annotated[
+    float, typer.Option(help="How long to wait for the answer of a running owner.", metavar="SECONDS", min=1.0)
+]
+
+
+def asking_of(request_id: str | None, wait: float) -> Asking:
+    """How a running owner is asked."""
+    return Asking(request_id or "", wait, command_text())
 
 
 def storage_of(connector: str | None, offsets_topics: list[str] | None, worker_group: str | None) -> StoragePlace:
@@ -77,9 +90,9 @@ def command_text() -> str:
     return " ".join(["sparkmirror", *(shlex.quote(word) for word in sys.argv[1:])])
 
 
-def carry_out(file: str, request: MoveRequest, *, yes: bool, is_json: bool) -> None:
+def carry_out(file: str, request: MoveRequest, asking: Asking, *, yes: bool, is_json: bool) -> None:
     """Shows what would change, or changes it."""
     settings = load(file)
-    verdict = apply(settings, request, command_text()) if yes else preview(settings, request)
+    verdict = apply(settings, request, asking) if yes else preview(settings, request)
     print(json_text(as_json(verdict)) if is_json else "\n".join(as_lines(verdict)))
     sys.stdout.flush()

@@ -1,11 +1,12 @@
-"""The clusters: versions (V2), rights (V3), clocks (V4), certificates (V5)."""
+"""The clusters: whether they can be read (V1, V7), versions (V2), rights (V3), clocks (V4), certificates (V5)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from sparkmirror.diagnose.findings import ERROR, PROVEN, WARNING, Fact, Rule, Severity, Verdicts
-from sparkmirror.diagnose.wording import counted, finding, lasting, moment
+from sparkmirror.diagnose.wording import ago, counted, finding, lasting, moment
+from sparkmirror.model import Side
 from sparkmirror.state.facts import ClusterFacts, Facts, Subject
 from sparkmirror.state.parts import Part
 
@@ -13,6 +14,48 @@ CERTIFICATE_DAYS = 30
 SKEW_MS_MAX = 30_000  # heartbeats and ages are judged to the minute
 DAY_MS = 86_400_000
 NAMED_MAX = 3
+LEADERLESS_MAX = 20
+
+
+def _outages(facts: Facts) -> Verdicts:
+    for side, outage in facts.outages.items():
+        seen_ms = facts.source_seen_ms if side == "source" else None
+        seen = "" if seen_ms is None else f"; the mirror last saw it {moment(seen_ms)}, {ago(facts, seen_ms)} ago"
+        yield finding(
+            facts, "V1", ERROR, PROVEN, Subject(cluster=outage.alias),
+            cause=outage.words,
+            message=f"{side} {outage.message}{seen}",
+            evidence=(Fact(f"bootstrap.servers of {outage.alias}", _bootstrap(facts, side)),),
+            mend="check the user and the password of this cluster" if outage.is_login else
+                 f"bring {outage.alias} back, or fail over: docs/failover.md" if side == "source" else
+                 f"bring {outage.alias} back: the ledger and the positions of {facts.name} are on it",
+        )  # fmt: skip
+
+
+def _bootstrap(facts: Facts, side: Side) -> str:
+    return (facts.source if side == "source" else facts.target).bootstrap
+
+
+def _leaderless(facts: Facts) -> Verdicts:
+    """One line for each cluster, whatever the number of partitions."""
+    copies = facts.copies.values()
+    sides = (
+        (facts.source, "not copied", [c.partition for c in copies if c.source is not None and c.source.has_no_leader]),
+        (facts.target, "not written", [c.remote for c in copies if c.target is not None and c.target.has_no_leader]),
+    )
+    for cluster, what, places in sides:
+        if not places:
+            continue
+        more = f" and {len(places) - LEADERLESS_MAX:,} more" if len(places) > LEADERLESS_MAX else ""
+        names = ", ".join(str(place) for place in sorted(places)[:LEADERLESS_MAX]) + more
+        yield finding(
+            facts, "V7", ERROR, PROVEN, Subject(cluster=cluster.alias),
+            cause=f"partitions on {cluster.alias} without a leader",
+            message=f"{len(places):,} of {counted(len(facts.copies), 'partition')} on {cluster.alias} have no leader and "
+                    f"are {what}: {names}",
+            evidence=(Fact("partitions without a leader", names, cluster.read_ms),),
+            mend="bring the brokers that hold their replicas back",
+        )  # fmt: skip
 
 
 def _versions(facts: Facts) -> Verdicts:
@@ -131,10 +174,13 @@ def _certificates(facts: Facts) -> Verdicts:
 
 RULES = (
     Rule(
-        "V1", "cluster does not answer", "",
-        means="A request failed. What is known is printed, and the status is 2.",
-        decides="Every failed request is reported with the checks that are incomplete because of it.",
-        needs="a broker that answers", mend="Check bootstrap.servers, the network and the login.",
+        "V1", "cluster cannot be read", "E",
+        means="No broker of the cluster answers, or they refuse the login. What the other cluster knows is printed with the "
+              "time of it, everything else is unknown; C27 says what a failover now would cost. A single request that "
+              "failed leaves its checks unanswered (status 2).",
+        decides="The first request to the cluster. Every failed request is reported with the checks that are incomplete "
+                "because of it.",
+        needs="a broker that answers", mend="Check bootstrap.servers, the network and the login.", check=_outages,
     ),
     Rule(
         "V2", "versions", "E W",
@@ -163,5 +209,12 @@ RULES = (
               "those of the trusted authorities.",
         decides="The dates in the certificates.",
         needs="nothing", mend="Replace it.", check=_certificates, parts=(Part.SOURCE, Part.TARGET),
+    ),
+    Rule(
+        "V7", "partitions without a leader", "E",
+        means="Nothing can be read from these partitions of the source, or written to these of the target, until one of "
+              "their replicas is back. Their lag is unknown.",
+        decides="The brokers' answer when they are asked for the ends of each partition, repeated for three seconds.",
+        needs="Describe on the topics", mend="Bring the brokers back.", check=_leaderless,
     ),
 )  # fmt: skip

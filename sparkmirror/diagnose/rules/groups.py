@@ -222,7 +222,7 @@ def _rewound(facts: Facts, positions: Positions) -> Verdicts:
     moves_back = facts.is_ours and facts.flow.sync_group_offsets_rewind
     for position in _of(positions, "C09"):
         row, point = position.facts, position.facts.checkpoint
-        assert point is not None
+        assert point is not None and row.source_offset is not None  # without the source there is another cause
         is_ahead = row.target_offset is not None and row.target_offset > point.downstream_offset
         skipped = point.upstream_offset - row.source_offset
         if is_ahead:
@@ -245,6 +245,7 @@ def _past_source_end(facts: Facts, positions: Positions) -> Verdicts:
     """A client can commit anything, so this is only likely; D6 says what is known of the topic itself."""
     for position in _of(positions, "C10"):
         row = position.facts
+        assert row.source_ends is not None
         yield _at(
             facts, position, "a group's position lies past the end of the source",
             f"it has committed {row.source_offset}, and the topic ends at {row.source_ends.end}: the topic was created "

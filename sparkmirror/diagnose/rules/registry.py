@@ -11,6 +11,7 @@ from sparkmirror.diagnose.rules import (
     contents,
     drift,
     environment,
+    failover,
     groups,
     internal,
     limits,
@@ -24,7 +25,8 @@ from sparkmirror.diagnose.rules import (
 from sparkmirror.state.facts import Facts, OpenQuestion, Subject
 
 _FAMILIES = (
-    selection, tasks, positions, pace, translation, groups, contents, limits, drift, internal, liveness, environment,
+    selection, tasks, positions, pace, translation, groups, failover, contents, limits, drift, internal, liveness,
+    environment,
 )  # fmt: skip
 
 

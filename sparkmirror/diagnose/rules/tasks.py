@@ -154,13 +154,14 @@ def _own_remedy(facts: Facts, wanted: str, copy: Copy, record: LargeRecord | Non
         command = alter_topic(facts.target, remote, f"max.message.bytes={size}") if size else ""
         return (
             "the target's brokers refuse a large record",
-            f"raise max.message.bytes of {remote} and restart the mirror; or skip the record: {skip} --to OFFSET",
+            f"raise max.message.bytes of {remote}: {RESUMES}; or skip the record: {skip} --to OFFSET",
             command,
         )
     if wanted == "D10":
         cause, _, mend, command = _timestamp_remedy(facts, remote, record)
-        return cause, f"{mend}, and restart the mirror", command
-    return "a partition stopped", "the reason above names the command; docs/stops.md explains each code", ""
+        return cause, f"{mend}: {RESUMES}", command
+    hint = copy.stop.hint if copy.stop is not None else ""
+    return "a partition stopped", hint or "docs/stops.md has the command for each code", ""
 
 
 # --- checks ----------------------------------------------------------------------------------------------------
@@ -213,7 +214,7 @@ def _bad_state(facts: Facts, what: str, task: TaskState, severity: Severity) -> 
 
 def _runner(facts: Facts) -> Verdicts:
     runner = facts.runner
-    lag = sum(copy.lag or 0 for copy in facts.copies.values())
+    lag = facts.lag
     evidence = (Fact("who runs the flow", f"{runner.program or 'nobody'}, {runner.state} "
                                           f"{runner.who}".strip(), runner.seen_ms),)
     if runner.both:
@@ -229,18 +230,20 @@ def _runner(facts: Facts) -> Verdicts:
     start = f"sparkmirror run {facts.file_words.split(' --flow')[0]}" if facts.is_ours or not runner.program else ""
     name = {"sparkmirror": "sparkmirror", "mm2": "MirrorMaker 2"}.get(runner.program, "nobody")
     severity, certainty, cause = {
-        "released": (WARNING if lag else INFO, PROVEN, f"{name} was shut down cleanly"),
+        "released": (INFO if lag == 0 else WARNING, PROVEN, f"{name} was shut down cleanly"),
         "dead": (ERROR, PROVEN, f"{name} died"),
         "silent": (ERROR, LIKELY, f"{name} writes no heartbeats"),
         "never": (WARNING, PROVEN, "nobody has run this flow yet"),
     }[runner.state]
     yield finding(
         facts, "D11", severity, certainty, Subject(),
-        cause=cause, message=f"nobody copies {facts.name}: {cause}{when}; {counted(lag, 'record')} not copied",
+        cause=cause, message=f"nobody copies {facts.name}: {cause}{when}; "
+                + ("how much is not copied is unknown" if lag is None else f"{counted(lag, 'record')} not copied"),
         evidence=evidence, mend="start it" if start else "start MirrorMaker 2", command=start,
     )  # fmt: skip
 
 
+RESUMES = "a running mirror resumes within a minute"
 _TRACE_NEEDS = "for MirrorMaker 2 Read on `mm2-status.A.internal`, for sparkmirror Read on the ledger, both on the target"
 RULES = (
     Rule(
@@ -250,7 +253,7 @@ RULES = (
         decides="The task failed with RecordTooLargeException from the brokers, or the ledger says RECORD_TOO_LARGE. The "
                 "record is searched for from the stored position on.",
         needs=_TRACE_NEEDS + "; to name the record, Read on the topic",
-        mend="Raise max.message.bytes of the target topic, then restart the task or the mirror.",
+        mend="Raise max.message.bytes of the target topic. MirrorMaker 2's task must be restarted; sparkmirror resumes.",
         check=_too_large_for_target, parts=(Part.CONNECT, Part.LEDGER),
     ),
     Rule(

@@ -29,6 +29,22 @@ class UpstreamMap:
                 return OffsetBounds(run.upstream + behind, run.upstream + behind, None)
         return self._by_syncs(downstream)
 
+    def resumed(self, downstream: int) -> tuple[int, bool] | None:
+        """Where on the source a reader at a downstream offset resumes by the ledger alone, and whether that is exact.
+
+        None before the first run. Between two runs lies a marker of a fence, or what MM2 copied: then records may be read
+        again from the end of the run before.
+        """
+        index = bisect_right(self._run_starts, downstream) - 1
+        if index < 0:
+            return None
+        run = self._runs[index]
+        behind = downstream - run.downstream
+        if behind < run.length:
+            return run.upstream + behind, True
+        is_marker = index + 1 < len(self._runs) and self._run_starts[index + 1] - run.downstream - run.length == 1
+        return run.end, behind == run.length or is_marker
+
     def _by_syncs(self, downstream: int) -> OffsetBounds | None:
         index = bisect_right(self._syncs, (downstream, 1 << 63)) - 1
         if index < 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparkmirror.clusters import ClusterClient, describe_topic_acls, describe_topic_configs, principal_of
 from sparkmirror.clusters.cluster_info import (
@@ -42,28 +42,40 @@ def gather_cluster(
     state: FlowState, side: Side, settings: ClusterSettings, wanted: Wanted
 ) -> tuple[ClusterFacts, dict[str, TopicDetail]]:
     """The cluster's facts, and replicas and rights of the wanted topics."""
-    brokers, clock, configs_part, acls_part, rights_part = _PARTS[side]
-    view = state.topics(side)
-    topics = [topic for topic in wanted.topics if has_topic(view, topic)]
+    brokers, clock, _, acls_part, rights_part = _PARTS[side]
     releases = state.reader.ask(brokers, side, broker_releases, {})
-    details = state.reader.ask(rights_part, side, lambda c: _details(c, topics), {})
+    facts, details = gather_topics(state, side, settings, wanted.topics)
     acls = state.reader.ask(acls_part, side, describe_topic_acls, None) if wanted.acls else None
     kept = state.reader.ask(Part.RETENTION, side, lambda c: broker_setting(c, RETENTION), None) if wanted.retention else None
-    facts = ClusterFacts(
-        alias=settings.alias,
-        bootstrap=",".join(f"{host}:{port}" for host, port in settings.bootstrap_servers),
-        view=view,
+    facts = replace(
+        facts,
         versions={node: found.release for node, found in releases.items()},
         too_old={node: found.lacks for node, found in releases.items() if found.lacks},
         skew_ms=state.reader.ask(clock, side, controller_skew_ms, None),
         certificates=tuple(map(_certificate, _certificates(state, side, settings))),
-        configs=_configs(state, side, configs_part, topics),
-        groups={},
         acls=None if acls is None else tuple(acls),
-        topic_rights={topic: found.rights for topic, found in details.items() if found.rights is not None},
         cluster_rights=state.reader.ask(rights_part, side, cluster_rights, None) if wanted.acls else None,
-        user=principal_of(settings.security),
         offsets_retention_minutes=int(kept) if kept is not None and kept.isdigit() else None,
+        read_ms=now_ms(),
+    )
+    return facts, details
+
+
+def gather_topics(
+    state: FlowState, side: Side, settings: ClusterSettings, names: Collection[str]
+) -> tuple[ClusterFacts, dict[str, TopicDetail]]:
+    """Settings of some topics and our rights on them, and nothing else of the cluster."""
+    _, _, configs_part, _, rights_part = _PARTS[side]
+    view = state.topics(side)
+    topics = [topic for topic in names if has_topic(view, topic)]
+    details = state.reader.ask(rights_part, side, lambda c: _details(c, topics), {})
+    facts = ClusterFacts(
+        alias=settings.alias,
+        bootstrap=",".join(f"{host}:{port}" for host, port in settings.bootstrap_servers),
+        view=view,
+        configs=_configs(state, side, configs_part, topics),
+        topic_rights={topic: found.rights for topic, found in details.items() if found.rights is not None},
+        user=principal_of(settings.security),
         read_ms=now_ms(),
     )
     return facts, details

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from sparkmirror.config import FlowSettings, Settings
 from sparkmirror.config.properties import parse_properties
 from sparkmirror.model import FlowName
-from sparkmirror.state import FlowState, Note, now_ms
+from sparkmirror.state import FlowState, Note, now_ms, recorded_partitions, source_seen_ms
 from sparkmirror.state.facts import DEFAULT_OF, Connector, Facts, Malformed, OpenQuestion, Runner, Subject
 from sparkmirror.state.gathering.cluster_facts import Wanted, gather_cluster
 from sparkmirror.state.gathering.connect import Connectors
@@ -25,7 +25,7 @@ from sparkmirror.state.samples import Sample
 from sparkmirror.topology import TopicDecision, offset_syncs_topic, select_topics
 
 BROKERS_OWN = "internal topic of the brokers"
-TOLD_KEYS = {
+NAMED_KEYS = {
     "topics": "topics.whitelist", "topics.exclude": "topics.blacklist", "groups": "groups.whitelist",
     "groups.exclude": "groups.blacklist", "topic.filter.class": "", "group.filter.class": "", "replication.policy.class": "",
     "refresh.topics.interval.seconds": "", "refresh.groups.interval.seconds": "",
@@ -90,13 +90,15 @@ def _gather(state: FlowState, settings: Settings, options: GatherOptions, past: 
     facts = Facts(
         flow=flow,
         policy=state.policy,
-        file_words=_file_words(settings, flow),
+        file_words=file_words_of(settings, flow),
         now_ms=now_ms(),
         source=replace(source, groups=commits.source_groups),
         target=replace(target, groups=commits.target_groups),
         places=_places(settings.path, flow),
         back=_back(settings, flow),
         missing=state.unknown,
+        outages=state.reader.outages,
+        source_seen_ms=source_seen_ms(state),
         decisions=decisions,
         runner=runner,
         copies=copies,
@@ -137,8 +139,8 @@ def _with_records(state: FlowState, facts: Facts, options: GatherOptions) -> Fac
 
 def _decisions(state: FlowState) -> tuple[TopicDecision, ...]:
     view = state.topics("source")
-    if view is None:
-        return ()
+    if view is None:  # what the flow copies is what the target remembers of it
+        return tuple(select_topics(state.flow, state.policy, {p.topic for p in recorded_partitions(state)}))
     names = [t.name for t in view.topics.values() if not t.is_internal and not t.error]
     decided = select_topics(state.flow, state.policy, names)
     others = [TopicDecision(t.name, False, BROKERS_OWN, "") for t in view.topics.values() if t.is_internal]
@@ -178,7 +180,8 @@ def _back(settings: Settings, flow: FlowSettings) -> FlowSettings | None:
     return next((other for other in settings.enabled_flows(None) if other.name == name), None)
 
 
-def _file_words(settings: Settings, flow: FlowSettings) -> str:
+def file_words_of(settings: Settings, flow: FlowSettings) -> str:
+    """How a command names the file, and the flow where the file has several."""
     words = shlex.quote(settings.path)  # as it was given: the command is run where this one was
     return words if len(settings.enabled_flows(None)) == 1 else f"{words} --flow {shlex.quote(str(flow.name))}"
 
@@ -191,7 +194,7 @@ def _places(path: str, flow: FlowSettings) -> dict[str, str]:
     except (OSError, ValueError):
         return {}
     found = {}
-    for key, old in TOLD_KEYS.items():
+    for key, old in NAMED_KEYS.items():
         names = [f"{flow.name}.{key}", key, *([f"{flow.name}.{old}", old] if old else [])]
         entry = next((entries[name] for name in names if name in entries), None)
         found[key] = f"{DEFAULT_OF} {key}" if entry is None else f"line {entry.line}: {entry.key} = {entry.value}"

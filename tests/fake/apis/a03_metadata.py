@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 REQUEST, RESPONSE, VERSIONS = MetadataRequest, MetadataResponse, (9, 12)
 
 
-UNKNOWN_TOPIC, INVALID_TOPIC = 3, 17
-NODE = 1
+UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE, INVALID_TOPIC = 3, 5, 17
+NODE, AWAY, NOBODY = 1, 2, -1
 NO_ID = uuid.UUID(int=0)
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 
@@ -37,6 +37,13 @@ def _topic(cluster: FakeCluster, name: str) -> dict[str, Any]:
     if topic is None:
         error = UNKNOWN_TOPIC if is_legal(name) else INVALID_TOPIC
         return {"name": name, "error_code": error, "topic_id": NO_ID, "partitions": []}
-    parts = [{"partition_index": index, "leader_id": NODE, "leader_epoch": 0, "replica_nodes": [NODE], "isr_nodes": [NODE],
-              "offline_replicas": []} for index in range(len(topic.logs))]  # fmt: skip
+    parts = [_partition(index, is_led=(name, index) not in cluster.leaderless) for index in range(len(topic.logs))]
     return {"name": name, "topic_id": topic.topic_id, "is_internal": name in INTERNAL, "partitions": parts}
+
+
+def _partition(index: int, *, is_led: bool) -> dict[str, Any]:
+    if is_led:
+        return {"partition_index": index, "leader_id": NODE, "leader_epoch": 0, "replica_nodes": [NODE], "isr_nodes": [NODE],
+                "offline_replicas": []}  # fmt: skip
+    return {"partition_index": index, "error_code": LEADER_NOT_AVAILABLE, "leader_id": NOBODY, "leader_epoch": 0,
+            "replica_nodes": [AWAY], "isr_nodes": [AWAY], "offline_replicas": [AWAY]}  # fmt: skip

@@ -1,4 +1,4 @@
-"""DescribeConfigs of topics: Kafka 4.3's defaults, and what was set."""
+"""DescribeConfigs of topics, and what the doctor wants of brokers: Kafka 4.3's defaults, and what was set."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 REQUEST, RESPONSE, VERSIONS = DescribeConfigsRequest, DescribeConfigsResponse, (1, 4)
 
-UNKNOWN_TOPIC = 3
+UNKNOWN_TOPIC, BROKER = 3, 4
+BROKER_DEFAULTS = {"offsets.retention.minutes": "10080"}
 TOPIC_SOURCE, CLUSTER_SOURCE, DEFAULT_SOURCE = 1, 3, 5
 ENDLESS = str((1 << 63) - 1)
 OF_CLUSTER = frozenset({"min.insync.replicas"})  # which the controller itself sets for the whole cluster
@@ -59,6 +60,10 @@ def answer(cluster: FakeCluster, request: Any) -> dict[str, Any]:
 
 def _describe(cluster: FakeCluster, wanted: Any) -> dict[str, Any]:
     whole = {"resource_type": wanted.resource_type, "resource_name": wanted.resource_name, "error_message": None}
+    if wanted.resource_type == BROKER:
+        found = [{"name": name, "value": value, "config_source": DEFAULT_SOURCE, "synonyms": [], "documentation": None}
+                 for name, value in BROKER_DEFAULTS.items()]  # fmt: skip
+        return whole | {"error_code": 0, "configs": found}
     topic = cluster.topics.get(wanted.resource_name)
     if topic is None:
         return whole | {"error_code": UNKNOWN_TOPIC, "configs": []}

@@ -1,1 +1,1 @@
-"""Rows of the fault table with Kafka's own MirrorMaker 2 in our place: the staging is asserted, the rest is told."""
+"""Rows of the fault table with Kafka's own MirrorMaker 2 in our place: the staging is asserted, the rest is reported."""

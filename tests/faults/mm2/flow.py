@@ -138,16 +138,16 @@ class Mm2Flow:
             for record in records:
                 name = re.match(rb"status-(?:task|connector)-(.*)", record.key or b"")
                 if name is not None and record.value is not None:
-                    told = json.loads(record.value)
-                    found[name[1].decode()] = TaskState(told["state"], _innermost(told["trace"] or ""))
+                    reported = json.loads(record.value)
+                    found[name[1].decode()] = TaskState(reported["state"], _innermost(reported["trace"] or ""))
         return found
 
-    def told(self, mm2: MirrorMaker, *about: str, after: int = 0) -> str:
+    def reported(self, mm2: MirrorMaker, *about: str, after: int = 0) -> str:
         """What somebody who looks at states and log would know of it."""
         states = self.states()
         failed = sorted({f"{name} FAILED ({state.reason})" for name, state in states.items() if state.state == "FAILED"})
         if failed:
-            return "told: " + ", ".join(failed)
+            return "reported: " + ", ".join(failed)
         seen = " or ".join(sorted({state.state for state in states.values()}))
         worst = worst_line(log_of(mm2)[after:], about)
         return f"all tasks {seen}, {worst}" if worst else f"silent: all tasks {seen}, no WARN, no ERROR"

@@ -22,8 +22,8 @@ class Tally:
 
     def __str__(self) -> str:
         words = {"lost": self.lost, "twice": self.doubled, "strange": self.strange, "out of order": self.disordered}
-        told = [f"{count:,} {word}" for word, count in words.items() if count]
-        return f"{' and '.join(told) or 'nothing lost, nothing twice'} of {self.records:,} records"
+        reported = [f"{count:,} {word}" for word, count in words.items() if count]
+        return f"{' and '.join(reported) or 'nothing lost, nothing twice'} of {self.records:,} records"
 
 
 def contents(topic: Mapping[int, Sequence[JudgeRecord]]) -> dict[int, list[Hashable]]:

@@ -71,7 +71,7 @@ def test_the_source_broker_restarts_and_is_killed(
         flow.await_copying(topic)
         running.finish()
         row.recovered = flow.converge(topic, healed_at)
-        row.seen = f"{judged(flow, topic)}; {flow.told(mm2, after=after)}"
+        row.seen = f"{judged(flow, topic)}; {flow.reported(mm2, after=after)}"
 
 
 @pytest.mark.fault_mm2("F13")
@@ -91,7 +91,7 @@ def test_the_target_broker_restarts_and_is_killed(
         flow.await_copying(topic)
         running.finish()
         row.recovered = flow.converge(topic, healed_at)
-        row.seen = f"{judged(flow, topic)}; {flow.told(mm2, after=after)}"
+        row.seen = f"{judged(flow, topic)}; {flow.reported(mm2, after=after)}"
 
 
 @pytest.mark.fault_mm2("F17")
@@ -121,6 +121,6 @@ def test_answers_are_cut_in_mid_flight(
             running.finish()
             row.recovered = flow.converge(topic, healed_at)
             assert cuts == 3
-            row.seen = f"{cuts} cuts: {judged(flow, topic)}; {flow.told(mm2, after=after)}"
+            row.seen = f"{cuts} cuts: {judged(flow, topic)}; {flow.reported(mm2, after=after)}"
     finally:
         proxies[0].close()

@@ -53,7 +53,7 @@ def test_groups_with_members_ahead_deleted_or_of_the_new_protocol(
             while time.monotonic() < deadline:
                 member.poll(500)
             at = {group: java_offsets(target, group, remote) for group in (plain, held, ahead, past, new, gone)}
-        told = flow.told(mm2, stem)
+        reported = flow.reported(mm2, stem)
     there, here = java_records(source.bootstrap, topic), java_records(target.bootstrap, remote)
     wrong = group_violations(there[0], here[0], at_source=RECORDS // 2, at_target=at[plain][0])
     said = [
@@ -65,7 +65,7 @@ def test_groups_with_members_ahead_deleted_or_of_the_new_protocol(
         f"new protocol: {'placed' if at[new] else 'not synced'}",
         f"deleted on the source: {'stays' if at[gone] else 'gone'} on the target",
     ]
-    row.seen = "; ".join([*said, told])
+    row.seen = "; ".join([*said, reported])
 
 
 def read_by_the_new_protocol(cluster: LocalCluster, topic: str, group: str) -> None:

@@ -57,7 +57,7 @@ class Scene:
         return TopicPartition(self.topic, 0)
 
     def run(self, group: str, at_source: int) -> tuple[float | None, int | None, str]:
-        """A start that copies everything and has to place a group: seconds, the place, and what was told."""
+        """A start that copies everything and has to place a group: seconds, the place, and what was reported."""
         commit(self.flow.source, group, self.topic, {0: at_source})
         with self.flow.process() as mm2:
             seconds = self.flow.converge(self.topic, time.monotonic())
@@ -65,10 +65,10 @@ class Scene:
             while not (at := java_offsets(self.flow.target, group, self.flow.remote(self.topic))):
                 if time.monotonic() > deadline:
                     break
-            told = self.flow.told(mm2)
+            reported = self.flow.reported(mm2)
             mm2.check()
             mm2.stop()
-        return seconds, at.get(0), told
+        return seconds, at.get(0), reported
 
 
 def judged(scene: Scene, at_source: int, at_target: int | None) -> str:
@@ -109,5 +109,5 @@ def test_records_that_cannot_be_read_lie_in_an_internal_topic(
     _, at_middle, second_told = scene.run(scene.groups[2], 2 * PART - PART // 3)
     said = f"a group at the end {judged(scene, 2 * PART, at_end)}"
     said += f", one in the middle {judged(scene, 2 * PART - PART // 3, at_middle)}"
-    told = first_told if first_told == second_told else f"{first_told}; then {second_told}"
-    row.seen = f"{where}: {flow.judge(topic)}; {said}; {told}"
+    reported = first_told if first_told == second_told else f"{first_told}; then {second_told}"
+    row.seen = f"{where}: {flow.judge(topic)}; {said}; {reported}"

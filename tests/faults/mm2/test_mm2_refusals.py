@@ -59,8 +59,8 @@ def test_a_batch_and_then_a_record_are_larger_than_the_target_allows(
         flow.await_rest(*TOPICS)
         others = [place for place in standing() if place != (LARGE, 0)]
         found = flow.judge(LARGE)
-        told = flow.told(mm2, after=after)
+        reported = flow.reported(mm2, after=after)
     healthy = sum(TOPICS.values()) - 1
     stopped = f"{len(others)} of {healthy} other partitions stop with it"
     waiting = f"{found.lost} of {found.records} records of its topic are not copied"
-    row.seen = f"batch: {batch}; record: {waiting}; {told}; {stopped}"
+    row.seen = f"batch: {batch}; record: {waiting}; {reported}; {stopped}"

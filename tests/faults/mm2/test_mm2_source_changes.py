@@ -30,10 +30,10 @@ pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 
 @dataclass
 class Story:
-    """What the copies hold in the end, as Java reads them, and what was told of each topic."""
+    """What the copies hold in the end, as Java reads them, and what was reported of each topic."""
 
     copies: dict[str, list[bytes | None]] = field(default_factory=dict)
-    told: dict[str, str] = field(default_factory=dict)
+    reported: dict[str, str] = field(default_factory=dict)
 
 
 def spoil(source: LocalCluster, mm2: MirrorMaker) -> None:
@@ -79,14 +79,14 @@ def story(source_cluster: LocalCluster, target_cluster: LocalCluster) -> Iterato
         spoil(source, mm2)
         wait_until(lambda: flow.copied(FINE) == len(FIRST + SECOND), "the others go on", START_SECONDS_MAX)
         go_on(flow, (OVERTAKEN, SHORTER, LONGER), THIRD)
-        made.told = {topic: flow.told(mm2, topic, after=after) for topic in TOPICS}
+        made.reported = {topic: flow.reported(mm2, topic, after=after) for topic in TOPICS}
         mm2.check()
         mm2.stop()
     produce(source, STOPPED, 0, SECOND)
     move_log_start(source, STOPPED, 0, LOG_START)
     with flow.process() as mm2:
         go_on(flow, (STOPPED,), numbered(3, first=400))
-        made.told[STOPPED] = flow.told(mm2, STOPPED)
+        made.reported[STOPPED] = flow.reported(mm2, STOPPED)
         mm2.check()
     for topic in TOPICS:
         made.copies[topic] = [record.value for record in java_records(target_cluster.bootstrap, flow.remote(topic))[0]]
@@ -98,13 +98,13 @@ def story(source_cluster: LocalCluster, target_cluster: LocalCluster) -> Iterato
 @pytest.mark.parametrize("topic", [OVERTAKEN, STOPPED])
 def test_retention_overtakes_the_reader(story: Story, topic: str, row) -> None:
     found = tally({0: FIRST + SECOND + THIRD}, {0: story.copies[topic]})
-    row.seen = f"{'running' if topic == OVERTAKEN else 'stopped'}: {found}; {story.told[topic]}"
+    row.seen = f"{'running' if topic == OVERTAKEN else 'stopped'}: {found}; {story.reported[topic]}"
 
 
 @pytest.mark.fault_mm2("F26")
 def test_the_source_topic_is_deleted(story: Story, row) -> None:
     kept = f"the copy keeps {len(story.copies[DELETED])} of {len(FIRST)} records"
-    row.seen = f"{kept}, the others go on; {story.told[DELETED]}"
+    row.seen = f"{kept}, the others go on; {story.reported[DELETED]}"
 
 
 @pytest.mark.fault_mm2("F27")
@@ -113,4 +113,4 @@ def test_the_source_topic_is_deleted_and_created_again(story: Story, topic: str,
     copy = story.copies[topic]
     of_new = tally({0: new}, {0: [value for value in copy if value not in FIRST]})
     both = "both topics in one copy" if set(copy) & set(new) else "nothing of the new topic in the copy"
-    row.seen = f"({'a' if topic == SHORTER else 'b'}) {both}; of the new one {of_new}; {story.told[topic]}"
+    row.seen = f"({'a' if topic == SHORTER else 'b'}) {both}; of the new one {of_new}; {story.reported[topic]}"

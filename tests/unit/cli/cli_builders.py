@@ -9,7 +9,8 @@ __all__ = ["a_flow", "a_partition"]
 
 
 def a_partition(name: str = "orders", number: int = 0, state: str = "copying", **fields: object) -> PartitionStatus:
-    return PartitionStatus(TopicPartition(name, number), state, **fields)  # type: ignore[arg-type]
+    """One whose next upstream offset is known; its source's end only if it is given."""
+    return PartitionStatus(TopicPartition(name, number), state, **{"next_upstream": 0, **fields})  # type: ignore[arg-type]
 
 
 def a_flow(*partitions: PartitionStatus, state: str = "running", **fields: object) -> FlowStatus:

@@ -10,6 +10,7 @@ import pytest
 import typer
 from typer.exceptions import TyperException
 
+from sparkmirror import __version__
 from sparkmirror.cli.app import app, error_lines, main
 from sparkmirror.cli.run import settings_of
 from sparkmirror.errors import ClusterUnreachable, ConfigFileUnreadable, ConfigInvalid
@@ -156,3 +157,46 @@ def test_a_file_without_an_enabled_flow_ends_with_2(verb: str, tmp_path: Path) -
 def test_importing_the_package_imports_neither_spark_nor_kafka() -> None:
     code = "import sys, sparkmirror; print({n.split('.')[0] for n in sys.modules} & {'pyspark', 'kafka', 'rich'})"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+def commands_of(group: typer.core.TyperGroup, before: str = "") -> dict[str, typer.core.TyperCommand]:
+    found: dict[str, typer.core.TyperCommand] = {}
+    for name, command in group.commands.items():
+        if isinstance(command, typer.core.TyperGroup):
+            found |= commands_of(command, f"{before}{name} ")
+        else:
+            found[before + name] = command
+    return found
+
+
+def test_every_command_that_reads_the_file_can_allow_unknown_keys() -> None:
+    found = commands_of(typer.main.get_command(app))  # type: ignore[arg-type]  # an app of several commands is a group
+    options = {name: [option for parameter in at.params for option in parameter.opts] for name, at in found.items()}
+    reading = {name for name, opts in options.items() if "file" in opts}
+    assert len(reading) >= 13
+    assert {name for name in reading if "--allow-unknown-keys" not in options[name]} == set()
+
+
+def test_a_key_that_resembles_a_known_one_is_refused_unless_it_is_meant(tmp_path: Path) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        "clusters = A, B\nA.bootstrap.servers = 127.0.0.1:1\nB.bootstrap.servers = 127.0.0.1:1\nA->B.enabled = true\n"
+        "A->B.topic = a\ntasks.max = none\n"
+    )
+    ended = call("plan", str(file))
+    assert (ended.returncode, ended.stderr.splitlines()) == (2, [
+        f"sparkmirror: {file}: 2 problems",
+        "  line 5: A->B.topic: unknown key, expected `A->B.topics`; without an effect it would leave `topics` at its "
+        "default `.*`",
+        "  line 6: tasks.max: expected a whole number from 1 to 2147483647, found `none`",
+        "  correct the keys; for keys that are meant as they are: --allow-unknown-keys",
+    ])  # fmt: skip
+    file.write_text(file.read_text().replace("none", "1"))
+    meant = call("plan", str(file), "--allow-unknown-keys")
+    assert "line 5: A->B.topic: has no effect: unknown key; nearest known: `A->B.topics`" in meant.stdout
+    assert "unreachable" in meant.stdout
+
+
+def test_the_version_is_printed() -> None:
+    ended = call("--version")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"sparkmirror {__version__}\n", "")

@@ -73,6 +73,19 @@ def test_a_verdict_says_old_and_new_position_and_what_is_given_up() -> None:
     ]
 
 
+def test_a_verdict_after_a_reset_says_what_the_target_holds() -> None:
+    move = replace(MOVE, old=Position(0, 10, 0), gap=(0, 17), held_until=10)
+    told = as_lines(replace(VERDICT, moves=(move,)))[1]
+    assert told.endswith(
+        "offsets 0 to 9 (10) are not copied again: the target holds them; offsets 10 to 16 (7) are never copied"
+    )
+    [value] = as_json(replace(VERDICT, moves=(move,)))["moves"]
+    assert (value["held_by_target"], value["never_copied"]) == ([0, 10], [10, 17])
+    reset_once = replace(CHANGE, old=(replace(OLD, value=None),), old_next_offset=None, next_offset=45, given_up=45)
+    told = "\n".join(as_lines(replace(THEIRS, changes=(replace(reset_once, copied_again=0),))))
+    assert "offsets 0 to 44 (45) are not copied now; the target holds what was copied before the reset" in told
+
+
 def test_a_verdict_that_was_carried_out_says_so() -> None:
     *_, saved, last = as_lines(replace(VERDICT, is_applied=True))
     assert (saved, last) == ("  what was there before is in u.json", "changed; the next run resumes there")
@@ -294,7 +307,7 @@ LISTED = ListedPosition("orders", 0, "A.orders", 41, 1_700_000_000_000, (PLACE, 
 
 
 def test_a_listing_shows_what_is_stored_beside_what_there_is() -> None:
-    bare = ListedPosition("orders", 11, "A.orders", None, None, (), None, None, None, None, None, "")
+    bare = ListedPosition("orders", 11, "A.orders", None, None, (), None, None, None, None, None, "", ("source", "lag"))
     found = FlowListing(
         "A->B", "MirrorSourceConnector", ("mm2-offsets.A.internal",), WorkerGroup("A-mm2", "Stable", 2), "host-1", True,
         (LISTED, bare), ("something",), True,
@@ -307,7 +320,7 @@ def test_a_listing_shows_what_is_stored_beside_what_there_is() -> None:
         "  note: something",
         "  partition  MM2 last  ledger next   source  target end  lag  stored in               written",
         "  orders-0         41           42  0 to 50          42    8  3, 9       2023-11-14T22:13:20Z",
-        "  orders-11         -            -        ?           -    -  -                             -",
+        "  orders-11         -            -        ?           -    ?  -                             -",
         r"  orders-0: odd\x1b",
     ]
     told = json.loads(json_text(listing.as_json([found])))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fake.pair import FakePair, fake_pair
+from fake.pair import FACTORS, FakePair, fake_pair
 from typer.testing import CliRunner, Result
 
 from sparkmirror.cli.app import app
@@ -28,7 +28,7 @@ def pair() -> Iterator[FakePair]:
 def write_file(path: Path, source: str, target: str, *, topics: str) -> str:
     path.write_text(
         f"clusters = A, B\nA.bootstrap.servers = {source}\nB.bootstrap.servers = {target}\nA->B.enabled = true\n"
-        f"A->B.topics = {topics}\nreplication.factor = 1\n"
+        f"A->B.topics = {topics}\n" + "".join(f"{key} = 1\n" for key in FACTORS)
     )
     return str(path)
 

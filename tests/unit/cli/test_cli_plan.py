@@ -12,8 +12,10 @@ from sparkmirror.cli.plan import as_json, as_lines, owner_text, print_tables
 from sparkmirror.cli.text import json_text
 from sparkmirror.clusters import Address, ClusterView, Leader, TopicView
 from sparkmirror.config import FlowSettings, parse
-from sparkmirror.control.plan import AcceptedGap, FlowPlan, Plan, PlanFacts, PlannedTopic, judge
-from sparkmirror.ledger import Attempt, Closed, Gap, LedgerView, Open, Position
+from sparkmirror.examination.plan_facts import PlanFacts
+from sparkmirror.examination.plan_values import AcceptedGap, FlowPlan, Plan, PlannedTopic
+from sparkmirror.examination.planning import judge
+from sparkmirror.ledger import Attempt, Closed, Gap, LedgerView, Open, Position, Removal
 from sparkmirror.model import ConfigEntry, OffsetSync, TopicPartition
 from sparkmirror.state import OwnerStatus
 
@@ -100,6 +102,27 @@ def test_a_sync_of_a_killed_mirror_maker_counts_without_a_position() -> None:
     assert start_of(found_with(syncs=sync, ledger=a_ledger(is_closed=True))) == (35, "mm2", 65)
 
 
+@pytest.mark.parametrize(
+    ("choice", "start", "effect"),
+    [("reset", (7, "earliest, position removed", 93), "risks"), ("stop", (30, "ledger", 70), "stops"),
+     ("ignore", (30, "ledger", 70), None)],
+)  # fmt: skip
+def test_a_position_that_somebody_removed_is_shown_with_what_would_be_copied_twice(
+    choice: str, start: tuple[int, str, int], effect: str | None
+) -> None:
+    flow, ledger = a_flow_of(f"on.positions.removed = {choice}\n"), a_ledger(is_closed=True)
+    found = found_with(flow, ledger=ledger, removal=Removal(frozenset({ORDERS})))
+    assert start_of(found) == start
+    shown = judge(found).findings_of("orders")
+    assert [(one.effect, one.code) for one in shown] == ([(effect, "POSITION_REMOVED")] if effect else [])
+    assert all("23 copied offsets again" in one.message and "upstream offset 7" in one.message for one in shown)
+
+
+def test_of_what_mirror_maker_copied_alone_the_plan_knows_only_the_most_that_comes_again() -> None:
+    [shown] = judge(found_with(removal=Removal(frozenset({ORDERS})))).findings_of("orders")
+    assert "copies at most 93 copied offsets again" in shown.message
+
+
 def test_a_missing_topic_is_created_with_the_settings_of_its_source() -> None:
     entries = [
         ConfigEntry("cleanup.policy", "compact", TOPIC_CONFIG, False, False),
@@ -164,7 +187,7 @@ def test_the_json_has_a_schema_and_only_plain_values() -> None:
     [flow] = content["flows"]
     assert (flow["source"], flow["target"], flow["owner"]["state"]) == ("A", "B", "nobody")
     assert flow["topics"][0]["starts"] == [
-        {"partition": 0, "next_upstream_offset": 7, "basis": "earliest", "behind": 93, "gaps": []}
+        {"partition": 0, "next_upstream_offset": 7, "basis": "earliest", "behind": 93, "gaps": [], "as_of_ms": None}
     ]
 
 

@@ -7,7 +7,7 @@ from cli_builders import a_flow, a_partition
 
 from sparkmirror.cli.run_status import Meter, Rate, exit_status, stop_lines
 from sparkmirror.errors import ClusterUnreachable, FlowOwnedByAnother, InternalError
-from sparkmirror.status import counted_states, flow_state, troubles
+from sparkmirror.status import FlowStatus, counted_states, flow_state, stopped_partitions, troubles
 
 
 def test_rates_are_of_the_last_seconds_only() -> None:
@@ -47,11 +47,11 @@ def test_states_are_counted_worst_first() -> None:
     ("states", "shown"),
     [
         ([], "running"),
-        (["copying", "stopped"], "running"),
+        (["copying", "stopped"], "degraded"),
         (["stopped", "stopped"], "stopped"),
         (["waiting", "opening"], "waiting"),
         (["opening"], "opening"),
-        (["closed", "stopped"], "running"),
+        (["closed", "stopped"], "degraded"),
         (["closed", "opening"], "opening"),
         (["stopped", "waiting"], "waiting"),
     ],
@@ -63,7 +63,7 @@ def test_a_flow_of_which_nothing_copies_is_not_called_running(states: list[str],
 
 def test_a_flow_whose_every_topic_stopped_is_not_called_running() -> None:
     assert flow_state(a_flow(stopped_topics={"orders": "fewer partitions"})) == "stopped"
-    assert flow_state(a_flow(a_partition(), stopped_topics={"orders": "fewer partitions"})) == "running"
+    assert flow_state(a_flow(a_partition(), stopped_topics={"orders": "fewer partitions"})) == "degraded"
 
 
 def test_a_flow_that_failed_keeps_its_own_state() -> None:
@@ -71,7 +71,7 @@ def test_a_flow_that_failed_keeps_its_own_state() -> None:
 
 
 STOPPED = a_flow(a_partition(state="stopped", code="CORRUPT_BATCH", reason="bad bytes at offset 3"))
-DONE = a_flow(a_partition(state="closed"))
+DONE = a_flow(a_partition(state="closed", source_end=0))
 HALF = a_flow(a_partition(state="closed", next_upstream=3, source_end=9))
 
 
@@ -97,6 +97,33 @@ def test_exit_status(flow: object, failures: list[object], once: bool, interrupt
 
 def test_stopped_things_are_told_with_code_and_reason_and_counted_beyond_the_limit() -> None:
     assert stop_lines([STOPPED], 5) == ["A->B orders-0 stopped: CORRUPT_BATCH: bad bytes at offset 3"]
-    many = a_flow(*(a_partition(number=at, state="stopped") for at in range(9)))
+    many = a_flow(*(a_partition(number=at, state="stopped", reason="abcdefghi"[at]) for at in range(9)))
     assert len(stop_lines([many], 5)) == 6
     assert stop_lines([many], 5)[-1] == "and 4 more stopped"
+
+
+def test_the_same_reason_on_many_partitions_is_one_line_with_a_count() -> None:
+    reasons = [f"orders-{at}: the record at upstream offset {at * 1_000:,} is too large" for at in range(9)]
+    many = a_flow(*(a_partition(number=at, state="stopped", code="X", reason=text) for at, text in enumerate(reasons)))
+    names = "orders-0, orders-1, orders-2, orders-3, orders-4"
+    assert stop_lines([many], 5) == [f"A->B {names} and 4 more stopped: X: {reasons[0]}"]
+
+
+@pytest.mark.parametrize(
+    ("flow", "count"),
+    [
+        (a_flow(a_partition()), 0),
+        (a_flow(a_partition(state="stopped"), a_partition(number=1, state="waiting")), 1),
+        (a_flow(stopped_topics={"orders": "no right"}), 1),
+        (a_flow(a_partition(state="stopped", code="TOPIC"), a_partition(number=1, state="stopped", code="TOPIC"),
+                stopped_topics={"orders": "no right"}), 2),
+    ],
+)  # fmt: skip
+def test_stopped_partitions_are_counted_and_a_topic_of_which_nothing_is_known_is_one(flow: FlowStatus, count: int) -> None:
+    assert stopped_partitions(flow) == count
+
+
+def test_a_stopped_topic_is_one_trouble_with_the_lag_of_its_partitions() -> None:
+    parts = [a_partition(number=at, state="stopped", code="TOPIC", reason="no right", source_end=5) for at in range(3)]
+    [found] = troubles(a_flow(*parts, stopped_topics={"orders": "no right"}))
+    assert (found.what, found.lag) == ("topic orders", 15)

@@ -66,8 +66,9 @@ def test_json_has_a_schema_and_every_field() -> None:
         "positions": [{
             "group": "billing", "from": {"topic": "orders", "partition": 3, "offset": 120},
             "to": {"topic": "A.orders", "partition": 3, "offset": 118}, "sureness": "proven", "records_again": 0,
-            "offsets_missing": 0, "reason": "",
+            "offsets_missing": 0, "reason": "", "as_of_ms": None, "current": True, "committed": None,
         }],
+        "unknown": [],
         "notes": [{"kind": "refused", "cluster": "A", "message": "why", "needs": "Describe on group g"}],
     }  # fmt: skip
 

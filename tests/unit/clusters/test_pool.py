@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import time
 from collections.abc import Iterator
@@ -117,3 +118,42 @@ def test_closing_closes_what_is_lent_and_what_is_idle(connections: ConnectionPoo
     lent = connections.talk(BROKER, lambda one: (connections.close(), one)[1])
     assert all(is_closed(connection) for connection in dialled)
     assert connections.talk(BROKER, same) is not lent
+
+
+def test_a_broker_that_was_asked_and_does_not_answer_is_silent(
+    connections: ConnectionPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [float(math.ceil(time.monotonic()))]
+    monkeypatch.setattr(pool.clock, "now", lambda: now[0])
+
+    def waits(connection: Connection) -> float:
+        now[0] += 7.0
+        return connections.silent_s
+
+    connections.talk(BROKER, same)
+    now[0] += 50.0
+    assert connections.silent_s == 0.0  # nobody asked
+    assert connections.talk(BROKER, waits) == 7.0
+    assert connections.silent_s == 0.0
+
+
+def test_a_cluster_is_silent_from_its_first_lost_connection_until_any_broker_answers(
+    connections: ConnectionPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [float(math.ceil(time.monotonic()))]
+    monkeypatch.setattr(pool.clock, "now", lambda: now[0])
+
+    def lost(connection: Connection) -> None:
+        raise ConnectionLost("gone")
+
+    def refused(connection: Connection) -> None:
+        raise BrokerRefused("no", error_code=29)
+
+    for _ in range(3):
+        now[0] += 2.0
+        with pytest.raises(ConnectionLost):
+            connections.talk(BROKER, lost)
+    assert connections.silent_s == 4.0
+    with pytest.raises(BrokerRefused):  # a refusal is an answer, too
+        connections.talk(OTHER, refused)
+    assert connections.silent_s == 0.0

@@ -106,20 +106,19 @@ def test_topic_and_offset_synchronization():
     assert (flow.emit_checkpoints_interval_seconds, flow.emit_heartbeats_interval_seconds) == (60, 1)
 
 
-def test_client_keys_at_top_level_are_told_with_the_place_where_they_must_stand():
+def test_client_keys_at_top_level_are_one_warning_with_the_places_where_they_belong():
     settings = settings_of("performance")
-    written = [
-        ("producer.buffer.memory", "<target>.producer.buffer.memory"),
-        ("producer.batch.size", "<target>.producer.batch.size"),
-        ("producer.linger.ms", "<target>.producer.linger.ms"),
-        ("producer.compression.type", "<target>.producer.compression.type"),
-        ("consumer.fetch.min.bytes", "<source>.consumer.fetch.min.bytes"),
-        ("consumer.fetch.max.wait.ms", "<source>.consumer.fetch.max.wait.ms"),
-        ("consumer.max.poll.records", "<source>.consumer.max.poll.records"),
-    ]
-    assert len(settings.warnings) == len(written)
-    for warning, (key, place) in zip(settings.warnings, written, strict=True):
-        assert f": {key}: has no effect at top level; write `{place}` or `<source>-><target>." in warning
+    [warning] = settings.warnings
+    keys = (
+        "producer.buffer.memory, producer.batch.size, producer.linger.ms, producer.compression.type, "
+        "consumer.fetch.min.bytes, consumer.fetch.max.wait.ms, consumer.max.poll.records"
+    )
+    places = (
+        "`<target>.producer.…` or `<source>-><target>.producer.override.…`, `<source>.consumer.…` or "
+        "`<source>-><target>.source.consumer.…`"
+    )
+    assert warning.startswith("lines 9, 10, 11, 12, 15, 16, 17: ")
+    assert f": {keys}: client keys have no effect at top level, in MirrorMaker 2 neither; write {places}; " in warning
     [flow] = settings.enabled_flows(None)
     assert (flow.tasks_max, flow.offset_lag_max) == (10, 100)
     assert flow.consumer_written == {"bootstrap.servers"}

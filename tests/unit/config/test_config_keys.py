@@ -31,6 +31,7 @@ def test_a_connector_key_that_kafka_does_not_have_is_marked_as_ours():
     assert alone == {
         "errors.deadletterqueue.topic.name",
         "lag.group.enabled",
+        "on.positions.removed",
         "on.source.gap",
         "on.source.gap.skip.topics",
         "replication.loops.allowed",

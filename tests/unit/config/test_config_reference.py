@@ -79,7 +79,7 @@ def test_key_that_nothing_asks_for_is_said_to_have_no_effect():
         ),
         ("A->B.source.cluster.sasl.mechanism = PLAIN", "log in alike; write `A.sasl.mechanism`"),
         ("A->B.target.admin.sasl.mechanism = PLAIN", "log in alike; write `B.sasl.mechanism`"),
-        ("producer.linger.ms = 1", "here it has no effect there either: batches are copied as they are"),
+        ("producer.linger.ms = 1", "no effect there either, here: producer.linger.ms (batches are copied as they are"),
     ],
 )
 def test_key_that_nothing_uses_is_told_with_the_reason(line, told):

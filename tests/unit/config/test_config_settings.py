@@ -122,9 +122,9 @@ def test_unknown_client_key_called_like_a_secret_is_hidden():
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("producer.acks = 1", "write `<target>.producer.acks` or `<source>-><target>.producer.override.acks`"),
-        ("consumer.max.poll.records = 1", "`<source>.consumer.max.poll.records` or"),
-        ("admin.retries = 1", "`<cluster>.admin.retries`"),
+        ("producer.acks = 1", "write `<target>.producer.…` or `<source>-><target>.producer.override.…`"),
+        ("consumer.max.poll.records = 1", "`<source>.consumer.…` or"),
+        ("admin.retries = 1", "`<cluster>.admin.…`"),
         ("use.defaults.from = source", "has no effect at top level; write `<source>-><target>.use.defaults.from`"),
         ("exactly.once.support = required", "write `<source>-><target>.exactly.once.support`"),
         ("transaction.boundary = poll", "has no effect at top level"),
@@ -137,10 +137,7 @@ def test_unknown_client_key_called_like_a_secret_is_hidden():
         ("A->B.sasl.mechanism = PLAIN", "has no effect on a flow; write `A.sasl.mechanism`"),
         ("A.topics = x", "has no effect on a cluster; write `topics` or `A->….topics`"),
         ("A.request.timeout.ms = 5", "write `A.consumer.request.timeout.ms` or"),
-        ("A->B.enable = true", "unknown key; nearest known: `enabled`"),
         ("emit.heartbeats = false", "unknown key"),
-        ("replicaton.factor = 1", "nearest known: `replication.factor`"),
-        ("A.consumer.fetch.min.byte = 1", "nearest known: `fetch.min.bytes`"),
         ("AA.bootstrap.servers = x:1", "no cluster is called `AA`"),
         ("A.consumer.group.id = g", "has no effect: copying uses no consumer group"),
         ("B.group.id = g", "one Connect group"),

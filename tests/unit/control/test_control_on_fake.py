@@ -11,10 +11,11 @@ from fake.cluster import FakeGroup
 from fake.pair import FakePair, copied, fake_pair
 
 from sparkmirror.clusters import LATEST, list_offsets, read_to_end
-from sparkmirror.control import RunOptions, make_plan, place_of
+from sparkmirror.control import RunOptions, place_of
 from sparkmirror.control.configs import ConfigSync
 from sparkmirror.control.group_sync import GroupSync
 from sparkmirror.control.topics import TopicControl
+from sparkmirror.examination import make_plan
 from sparkmirror.ledger import Position, Run
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.status import FlowStatus

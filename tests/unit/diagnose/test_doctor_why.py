@@ -144,8 +144,9 @@ def test_other_groups_do_not_matter() -> None:
 def test_a_name_that_is_both_has_two_answers_and_one_that_is_neither_says_so() -> None:
     facts = facts_of(groups=[a_group("orders")])
     assert [answer.subject for answer in why(report_of(facts), "orders")] == ["orders", "group orders"]
-    assert ask(facts, "nobody").conclusion == "no topic and no group called nobody is on A"
-    blind = replace(facts, source=replace(facts.source, view=None), decisions=())
+    assert ask(facts, "nobody").conclusion == "neither A nor B has a topic or a group called nobody"
+    missing = {Part.SOURCE: Unknown("cluster A does not answer")}
+    blind = replace(facts, source=replace(facts.source, view=None), decisions=(), missing=missing)
     assert not ask(blind, "nobody").is_complete
 
 

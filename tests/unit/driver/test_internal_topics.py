@@ -24,7 +24,7 @@ class Door:
 
     def view(self, names: list[str]) -> Any:
         found = {name: SimpleNamespace(error=0, partitions=1) for name in names if name in self.topics}
-        return SimpleNamespace(topics=found)
+        return SimpleNamespace(topics=found, brokers={1: None})
 
     def leader_node(self, partition: Any) -> int:
         return 1
@@ -37,7 +37,7 @@ class Door:
 def test_a_missing_topic_is_created_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
     """MirrorUtilsTest testCreateCompactedTopic."""
     door = Door(monkeypatch)
-    ensure_compacted_topic(door, "t", 1, 3)  # type: ignore[arg-type]
+    ensure_compacted_topic(door, "t", 1, 3, "some.key")  # type: ignore[arg-type]
     [created] = door.created
     assert (created.name, created.partitions, created.replication_factor) == ("t", 1, 3)
     assert created.configs == {"cleanup.policy": "compact"}
@@ -46,17 +46,19 @@ def test_a_missing_topic_is_created_compacted(monkeypatch: pytest.MonkeyPatch) -
 def test_a_topic_that_is_there_needs_no_right_to_create(monkeypatch: pytest.MonkeyPatch) -> None:
     """createCompactedTopic: topic exists, unsupported version, no rights: all as if it exists."""
     door = Door(monkeypatch, "t", refusal="CLUSTER_AUTHORIZATION_FAILED")
-    ensure_compacted_topic(door, "t", 1, 3)  # type: ignore[arg-type]
+    ensure_compacted_topic(door, "t", 1, 3, "some.key")  # type: ignore[arg-type]
     assert door.created == []
 
 
-@pytest.mark.parametrize("refusal", ["INVALID_REPLICATION_FACTOR: 3", "TIMED_OUT", "TOPIC_AUTHORIZATION_FAILED"])
+@pytest.mark.parametrize("refusal", ["INVALID_REPLICATION_FACTOR (38): 3", "TIMED_OUT", "TOPIC_AUTHORIZATION_FAILED"])
 def test_a_topic_that_cannot_be_had_is_told_with_the_brokers_reason(monkeypatch: pytest.MonkeyPatch, refusal: str) -> None:
     """createCompactedTopic: invalid configuration and timeout raise; here missing rights for a missing topic do too."""
     with pytest.raises(BrokerRefused, match="internal topic t cannot be created") as told:
-        ensure_compacted_topic(Door(monkeypatch, refusal=refusal), "t", 1, 3)  # type: ignore[arg-type]
+        ensure_compacted_topic(Door(monkeypatch, refusal=refusal), "t", 1, 3, "some.key")  # type: ignore[arg-type]
     assert refusal.split(":")[0] in str(told.value)
-    assert "replication factor" in told.value.hint
+    is_factor = refusal.startswith("INVALID_REPLICATION_FACTOR")
+    assert ("write some.key = 1: the cluster has 1 broker" in told.value.hint) == is_factor
+    assert is_factor or "create it by hand" in told.value.hint
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])

@@ -10,6 +10,7 @@ from sparkmirror.errors import TargetRefusedTimestamp
 from sparkmirror.ledger import (
     Attempt,
     Closed,
+    CopiedTopic,
     Gap,
     Intent,
     IntentTarget,
@@ -17,6 +18,9 @@ from sparkmirror.ledger import (
     LedgerView,
     Open,
     Owner,
+    OwnerAnswer,
+    OwnerRequest,
+    PartitionEnd,
     Position,
     Receipt,
     Release,
@@ -24,11 +28,14 @@ from sparkmirror.ledger import (
     Run,
     SlotBeat,
     SlotStop,
+    SourceEnds,
     Started,
     State,
+    StoredPositions,
     Void,
     decode,
     encode,
+    removed,
     tombstone,
 )
 from sparkmirror.ledger.records import decode_key
@@ -97,7 +104,20 @@ RECORDS = {
     Routed: st.builds(Routed, partitions, attempts, partitions, texts, runs.filter(len)),
     SlotBeat: st.builds(SlotBeat, small, small, small, texts, offsets),
     SlotStop: st.builds(SlotStop, small, small),
-}
+    OwnerRequest: st.builds(
+        OwnerRequest, texts, texts, texts, offsets, offsets, texts, small | st.just(-1),
+        st.dictionaries(texts, texts | small), texts,
+    ),
+    OwnerAnswer: st.builds(
+        OwnerAnswer, texts, texts, texts, small, small, offsets, texts, st.dictionaries(texts, texts | small)
+    ),
+    SourceEnds: st.builds(
+        SourceEnds, texts, small, offsets, texts,
+        st.lists(st.builds(PartitionEnd, small, offsets, offsets | st.just(-1)), max_size=3).map(tuple),
+    ),
+    StoredPositions: st.builds(StoredPositions, texts, small, texts, st.lists(small, max_size=3).map(tuple)),
+    CopiedTopic: st.builds(CopiedTopic, texts, texts),
+}  # fmt: skip
 
 HERE, FIRST, AT = TopicPartition("ü.t", 3), Attempt(1, 2, 3), Position(10, 20, 30)
 TWO_RUNS = (Run(5, 6, 2), Run(9, 8, 1))
@@ -105,6 +125,23 @@ WRITTEN = [
     (Owner(1, 2, 3, 4, "host:1", 5, (3, 7), True),
      '["owner",1,2]',
      '{"id":3,"epoch":4,"name":"host:1","beat":5,"ids":[3,7],"released":true}'),
+    (Owner(1, 2, 3, 4, "host:1", 5, (3, 7), False, "idA", "idB", 6),
+     '["owner",1,2]',
+     '{"id":3,"epoch":4,"name":"host:1","beat":5,"ids":[3,7],"released":false,'
+     '"source cluster":"idA","target cluster":"idB","source seen":6}'),
+    (OwnerRequest("r1", "skip", "ann", 7, 8, "t", 0, {"to": 5}, "sparkmirror offsets skip"),
+     '["request","r1"]',
+     '{"verb":"skip","who":"ann","time":7,"expires":8,"topic":"t","partition":0,"arguments":{"to":5},'
+     '"command":"sparkmirror offsets skip"}'),
+    (OwnerRequest("r2", "restart", "ann", 7, 8), '["request","r2"]', '{"verb":"restart","who":"ann","time":7,"expires":8}'),
+    (OwnerAnswer("r1", "done", "host:1", 1, 2, 9, "moved", {"moves": 1}),
+     '["answer","r1",1,2]',
+     '{"state":"done","owner":"host:1","time":9,"text":"moved","detail":{"moves":1}}'),
+    (SourceEnds("t", 0, 5, "s", (PartitionEnd(0, 10, 4), PartitionEnd(2, 0, -1))),
+     '["ends","t",0]',
+     '{"time":5,"source id":"s","ends":[[0,10,4],[2,0,-1]]}'),
+    (CopiedTopic("t", "A.t"), '["topic","t"]', '{"target":"A.t"}'),
+    (StoredPositions("t", 1, "o", (100, 101)), '["stored","t",1]', '{"offsets topic id":"o","partitions":[100,101]}'),
     (Open(HERE, FIRST, None, -2, -1, "A.t", 4, 5, AT, "s", "t", True, False, True, False, -1, None),
      '["open","ü.t",3,[1,2,3]]',
      '{"previous":null,"slot":-2,"incarnation":-1,"target":"A.t","id":4,"epoch":5,"at":[10,20,30],'
@@ -181,6 +218,14 @@ def _identity(record: object) -> object:
             return record.generation, record.first_epoch
         case SlotBeat() | SlotStop():
             return record.slot, record.incarnation
+        case OwnerRequest():
+            return record.id
+        case OwnerAnswer():
+            return record.id, record.generation, record.producer_epoch
+        case SourceEnds() | StoredPositions():
+            return record.topic, record.chunk
+        case CopiedTopic():
+            return record.topic
         case Receipt():
             start = record.runs[0].upstream if record.runs else -1
             return record.partition, record.attempt, start, record.is_final
@@ -262,3 +307,44 @@ def test_a_stop_keeps_message_hint_and_detail_apart_and_shows_them_together() ->
     )  # fmt: skip
     assert state.text == str(error)
     assert b'"hint":"raise the limit","detail":"timestamp"' in encode(state)[1]
+
+
+def test_a_request_is_taken_once_and_answered_by_the_newest_owner() -> None:
+    view = LedgerView()
+    first, again = OwnerRequest("r", "skip", "ann", 1, 9, "t"), OwnerRequest("r", "reset", "bob", 2, 9, "u")
+    for record in (first, again):
+        view.read(*encode(record))
+    assert view.unanswered() == [first]
+    newer, late = OwnerAnswer("r", "done", "b", 0, 2, 5, "moved"), OwnerAnswer("r", "refused", "a", 0, 1, 6, "no")
+    for answer in (newer, late):
+        view.read(*encode(answer))
+    assert (view.unanswered(), view.answers) == ([], {"r": newer})
+    for key in (removed("request", "r"), removed("answer", "r", 0, 1), removed("answer", "r", 0, 2)):
+        view.read(*key)
+    assert (view.requests, view.answers, view.malformed) == ({}, {}, 0)
+
+
+def test_ends_and_stored_positions_are_replaced_chunk_by_chunk_and_removed_by_their_keys() -> None:
+    view = LedgerView()
+    for record in (
+        SourceEnds("t", 0, 5, "s", (PartitionEnd(0, 10, 4), PartitionEnd(1, 20, -1))),
+        SourceEnds("t", 0, 6, "s", (PartitionEnd(0, 11, 5), PartitionEnd(1, 20, -1))),
+        SourceEnds("t", 1, 7, "s", (PartitionEnd(100, 1, 1),)),
+        StoredPositions("t", 0, "o", (0, 1)),
+        StoredPositions("t", 0, "o", (1,)),
+    ):
+        view.read(*encode(record))
+    assert {p.partition: (e.end, e.time_ms) for p, e in view.source_ends.items()} == {0: (11, 6), 1: (20, 6), 100: (1, 7)}
+    assert view.stored_in() == {TopicPartition("t", 1): "o"}
+    view.read(*removed("ends", "t", 0))
+    view.read(*removed("stored", "t", 0))
+    assert (list(view.source_ends), view.stored_in(), view.malformed) == ([TopicPartition("t", 100)], {}, 0)
+
+
+def test_a_topic_is_copied_until_its_record_is_removed() -> None:
+    view = LedgerView()
+    for record in (CopiedTopic("t", "A.t"), CopiedTopic("u", "u"), CopiedTopic("t", "t")):
+        view.read(*encode(record))
+    assert view.copied_topics == {"t": "t", "u": "u"}
+    view.read(*removed("topic", "t"))
+    assert (view.copied_topics, view.malformed) == ({"u": "u"}, 0)

@@ -27,6 +27,7 @@ from sparkmirror.ledger import (
     TopicIncarnation,
     Void,
     compact,
+    copied_before,
     encode,
     lost_attempts,
     moved,
@@ -127,6 +128,31 @@ def test_reset_of_a_topic_that_was_created_again_begins_the_map_anew() -> None:
     late = reset(a_copy_state(now=NEW, log_end=4), "latest")
     assert late is not None
     assert (late.new.upstream, late.gap) == (4, (0, 4)), "of the new life everything is given up"
+
+
+@pytest.mark.parametrize(
+    ("first", "to", "held", "never"),
+    [
+        ((0, 0), 50, (0, 50), None),
+        ((0, 0), 120, (0, 100), (100, 120)),
+        ((40, 40), 50, (0, 50), None),  # MirrorMaker 2 had copied what lies before
+        ((40, 0), 50, None, (0, 50)),  # the copy began at the source's end
+    ],
+)
+def test_what_the_target_holds_from_before_a_reset_is_not_called_never_copied(
+    first: tuple[int, int], to: int, held: tuple[int, int] | None, never: tuple[int, int] | None
+) -> None:
+    records = copied(0, *first, 100 - first[0])
+    end = first[1] + 100 - first[0]
+    state = CopyState(P, Position(100, end, 0), OLD, OLD, 0, 150, end)
+    back = reset(state, "earliest")
+    assert back is not None
+    history = a_history(*records, *a_move(1, back))
+    position = history.position()
+    assert position is not None and position.upstream == 0
+    ahead = reset(replace(state, position=position, copied_before=copied_before(history, 0)), str(to))
+    assert ahead is not None
+    assert (ahead.gap, ahead.held, ahead.never_copied) == ((0, to), held, never)
 
 
 def test_reset_tells_what_comes_again_and_what_never_comes() -> None:

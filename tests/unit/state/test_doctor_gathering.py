@@ -15,14 +15,14 @@ from sparkmirror.ledger import Attempt, Open, Position, Receipt, Run
 from sparkmirror.model import OffsetSync, TopicPartition
 from sparkmirror.positions.listing import _Gathering
 from sparkmirror.positions.requests import StoragePlace
-from sparkmirror.state import CheckpointTable, FlowState, LedgerTable, Note, PositionTable, SyncTable, Unknown
+from sparkmirror.state import CheckpointTable, FlowState, LedgerTable, Note, PositionTable, SyncTable
 from sparkmirror.state.facts import SyncPair
 from sparkmirror.state.flow_logs import FlowLogs
 from sparkmirror.state.gathering.connect import Connectors
 from sparkmirror.state.gathering.flow import _opens
 from sparkmirror.state.gathering.internal import odd_keys_of
 from sparkmirror.state.gathering.proofs import _pairs
-from sparkmirror.state.parts import Part
+from sparkmirror.state.parts import Outage, Part
 from sparkmirror.state.reading import NOTES_MAX
 from sparkmirror.state.samples import BaselineUnreadable, load_samples, save_samples
 from sparkmirror.wire import Record, connect_partition, encode_connect_offset, encode_offset_sync, source_key
@@ -213,7 +213,7 @@ def test_a_broker_that_is_too_old_leaves_the_part_unknown_with_the_reason() -> N
 def full_of_notes() -> FlowState:
     """As many as are kept, and the clusters do not answer any more."""
     flow = FlowState(flow_of())
-    flow.reader._down |= dict.fromkeys(("source", "target"), Unknown("does not answer"))
+    flow.reader.outages |= {side: Outage(side, "does not answer") for side in ("source", "target")}
     for number in range(NOTES_MAX):
         flow.notes.add(Note("malformed", "B", f"record {number}"))
     return flow
@@ -235,7 +235,8 @@ def test_what_is_refused_of_one_group_or_topic_is_open_alone() -> None:
 
 def test_a_listing_says_how_many_notes_it_leaves_out_and_is_not_complete() -> None:
     flow = full_of_notes()
-    assert _Gathering(flow.flow, StoragePlace(), flow).listing(None).is_complete
+    assert flow.notes.is_complete
     flow.notes.add(Note("refused", "A", "ends of orders-0"))
     listing = _Gathering(flow.flow, StoragePlace(), flow).listing(None)
     assert (listing.is_complete, listing.notes[-1]) == (False, "cluster A: 1 more notes (refused)")
+    assert not flow.notes.is_complete

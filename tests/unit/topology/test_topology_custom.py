@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from sparkmirror.config import load, parse
-from sparkmirror.control import Mirror, RunOptions, make_plan
+from sparkmirror.control import Mirror, RunOptions
 from sparkmirror.errors import ConfigInvalid, CustomClassFailed
+from sparkmirror.examination import make_plan
 from sparkmirror.model import ConfigEntry, FlowName
 from sparkmirror.topology import (
     DefaultReplicationPolicy,
@@ -206,11 +207,14 @@ class Topics:
         config["x"] = "y"
 
 
-def test_key_that_looks_like_one_of_ours_is_told_beside_a_custom_class_too(written):
+def test_key_that_looks_like_one_of_ours_is_refused_beside_a_custom_class_too(written):
     code = "class Topics:\n    def should_replicate_topic(self, topic): return True\n"
-    settings = written(code, "A->B.topic.filter.class = MODULE:Topics\nA->B.replication.facto = 1\nB->A.mine = 1\n")
-    assert any("nearest known: `replication.factor`" in warning for warning in settings.warnings)
-    assert any("B->A.mine: has no effect: unknown key" in warning for warning in settings.warnings)
+    with pytest.raises(ConfigInvalid, match=r"A->B\.replication\.facto: unknown key, expected"):
+        written(code, "A->B.topic.filter.class = MODULE:Topics\nA->B.replication.facto = 1\n")
+    settings = written(code, "A->B.topic.filter.class = MODULE:Topics\nA->B.topics.tag = 1\nB->A.mine = 1\n")
+    assert [warning for warning in settings.warnings if "unknown key" in warning] == [
+        "line 8: B->A.mine: has no effect: unknown key"
+    ]
 
 
 def test_policy_may_inherit_from_one_of_ours(written):
