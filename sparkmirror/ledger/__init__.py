@@ -2,6 +2,14 @@
 
 from sparkmirror.ledger.answers import Expect, expectation
 from sparkmirror.ledger.compacting import ATTEMPTS_MAX, attempt_keys, compact, condense, outlived
+from sparkmirror.ledger.flow_records import (
+    CopiedTopic,
+    OwnerAnswer,
+    OwnerRequest,
+    PartitionEnd,
+    SourceEnds,
+    StoredPositions,
+)
 from sparkmirror.ledger.intents import LandedBatch, covered_from, landed, placed_runs, ranges_of
 from sparkmirror.ledger.moving import CopyState, Move, copied_before, idle_since, moved, position_before, reset, skip
 from sparkmirror.ledger.owner import (
@@ -26,26 +34,20 @@ from sparkmirror.ledger.records import (
     TRANSFORM_QUERY,
     Attempt,
     Closed,
-    CopiedTopic,
     Gap,
     Intent,
     IntentTarget,
     LedgerRecord,
     Open,
     Owner,
-    OwnerAnswer,
-    OwnerRequest,
-    PartitionEnd,
     Position,
     Receipt,
     Release,
     Routed,
     SlotBeat,
     SlotStop,
-    SourceEnds,
     Started,
     State,
-    StoredPositions,
     TopicIncarnation,
     Void,
     decode,

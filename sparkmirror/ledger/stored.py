@@ -25,7 +25,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from sparkmirror.ledger.records import CHUNK, StoredPositions
+from sparkmirror.ledger.flow_records import StoredPositions
+from sparkmirror.ledger.records import CHUNK
 from sparkmirror.model import TopicPartition
 
 Chunk = tuple[str, int]

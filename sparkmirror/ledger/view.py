@@ -11,28 +11,30 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from sparkmirror.ledger.blocks import Block, block_starts
+from sparkmirror.ledger.flow_records import (
+    CopiedTopic,
+    OwnerAnswer,
+    OwnerRequest,
+    SourceEnds,
+    StoredPositions,
+)
 from sparkmirror.ledger.records import (
     CHUNK,
     Attempt,
     Closed,
-    CopiedTopic,
     Gap,
     Intent,
     LedgerRecord,
     Open,
     Owner,
-    OwnerAnswer,
-    OwnerRequest,
     Position,
     Receipt,
     Release,
     Routed,
     SlotBeat,
     SlotStop,
-    SourceEnds,
     Started,
     State,
-    StoredPositions,
     Void,
     decode,
     decode_flow_key,
