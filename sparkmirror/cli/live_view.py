@@ -70,8 +70,9 @@ def _headline(flow: FlowStatus) -> Text:
     stopped = stopped_partitions(flow)
     if stopped:
         line.append(f" ({amount(stopped)} stopped)", style="red")
-    if flow.reason:
-        line.append(f": {printable(flow.reason)}", style="yellow")
+    reason = flow.reason or flow.waits_for_spark
+    if reason:
+        line.append(f": {printable(reason)}", style="yellow")
     return line
 
 

@@ -51,6 +51,8 @@ def summary(flow: FlowStatus, rate: Rate) -> Line:
         f"{state} records={flow.records} bytes={flow.record_bytes} records/s={rate.records:.0f} "
         f"MB/s={rate.record_bytes / 1e6:.1f} {lag_fields(flow_lag(flow))} partitions={len(flow.partitions)}"
     )
+    if flow.waits_for_spark:
+        text += f" slots={flow.slots_started}/{flow.slots}"
     if flow.gaps:
         text += f" gaps={flow.gaps}"
     if flow.stopped_topics:

@@ -70,6 +70,7 @@ SYNCS_S = 1.0
 ENDS_S = 2.0
 RECORD_ENDS_S = 5.0
 MOVES_S = 5.0
+JOINED_S = 1.0  # from the first beat of a slot: what others open just now can move then
 FOREIGN_RECORDS_S = 5.0
 TRIM_S = 60.0
 CONDENSE_S = 15.0
@@ -308,6 +309,10 @@ class Conductor:
         if not self._holding.is_on:
             self._recover_lost()
             self._pass_gaps()
+            self._placing.open_waiting()
+            if self._slots.has_joined:
+                self._slots.has_joined = False
+                self._due["moves"] = time.monotonic() + JOINED_S
 
     def _look_for_mm2(self) -> None:
         self._mm2.look()
@@ -352,7 +357,7 @@ class Conductor:
         context = self._context
         self._every("transformed topics", ENDS_S, lambda: self._transforms.look(self._recorder, self._take))
         self._every("stopped partitions", LOOK_S, self._healing.look)
-        self._every("moves", MOVES_S, self._placing.move)
+        self._every("moves", MOVES_S, self._placing.balancing.look)
         interval = context.flow.refresh_topics_interval_seconds
         if context.place.once:
             self._every("open", OPEN_S, self._placing.open_new)
@@ -399,7 +404,7 @@ class Conductor:
         self._slot_lost(slot, incarnation, reason)
 
     def _recover_lost(self) -> None:
-        if self._lost and self._slots.can_start and not self._stop.is_set():
+        if self._lost and not self._stop.is_set():
             context = self._context
             lost, self._lost = self._lost, set()
             try:
@@ -492,7 +497,7 @@ class Conductor:
             return
         if not self._stop.is_set() and self._holding.has_closed(closed.partition):
             return
-        if self._stop.is_set() or not self._placing.reopen_moved(closed.partition):
+        if self._stop.is_set() or not self._placing.balancing.take_closed(closed.partition):
             self._context.show(closed.partition, "closed")
 
     # --- the end -----------------------------------------------------------------------------------------------

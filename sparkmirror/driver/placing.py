@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from sparkmirror import failpoints
 from sparkmirror.clusters import EARLIEST, LATEST, ClusterClient, list_offsets
-from sparkmirror.driver.assignment import assign, worthwhile_move
+from sparkmirror.driver.assignment import IDLE_BYTES, assign
+from sparkmirror.driver.balancing import Balancing
 from sparkmirror.driver.flow_context import FlowContext
 from sparkmirror.driver.moves.removed_positions import RemovedPositions
 from sparkmirror.driver.slot_watch import SlotWatch
@@ -38,7 +39,7 @@ Discover = Callable[[ClusterClient, ClusterClient, Callable[[], None]], Discover
 
 
 class Placing:
-    """Opens partitions, and moves them while a slot has much more to do than another."""
+    """Opens partitions, each on a slot."""
 
     def __init__(
         self, context: FlowContext, slots: SlotWatch, discover: Discover
@@ -46,7 +47,8 @@ class Placing:
         self._context, self._slots, self._discover = context, slots, discover
         self.removed: RemovedPositions | None = None  # from the time on when this process owns the flow
         self._starting: StartingPoints | None = None
-        self._moving: dict[TopicPartition, int] = {}
+        self.balancing = Balancing(context, slots, self._bytes)
+        self._waiting: set[TopicPartition] = set()  # to be opened when a slot has a core
         self._until: dict[TopicPartition, int] | None = None
 
     # --- topics ------------------------------------------------------------------------------------------------
@@ -142,11 +144,28 @@ class Placing:
         """Orders to slots; none while no slot lives: an open must name a life of a slot that will read it."""
         if due:
             self._slots.start()
-        if not due or not self._slots.alive:
+        slots = self._slots.alive
+        if not due or not slots:
+            self._waiting |= due.keys()
             return []
+        self._waiting -= due.keys()
         behind = {p: self._bytes(p, ends.get(p, 0) - ready.position.upstream) for p, ready in due.items()}
-        chosen = assign(behind, self._loads())
-        return [self._order(p, ready, self._moving.pop(p, chosen.get(p, 0))) for p, ready in due.items()]
+        chosen = assign(behind, self._loads(slots)) | self.balancing.bound_for(due.keys(), slots)
+        self.balancing.has_opened(chosen)
+        return [self._order(p, ready, chosen[p]) for p, ready in due.items()]
+
+    def open_waiting(self) -> None:
+        """Opens what had no slot, and what has closed to move."""
+        closed = self.balancing.closed
+        wanted = (self._waiting if self._slots.alive else set()) | closed
+        if not wanted:
+            return
+        self.open(wanted - self._context.stopped)
+        for partition in closed:
+            if self._is_ended(partition):
+                self._context.placed.pop(partition, None)  # to be opened like a new one, later
+        self.balancing.forget_closed()
+        self._waiting -= self._context.stopped
 
     def _is_torn(self, partition: TopicPartition, ready: Ready) -> bool:
         """Whether transforms, which the file no longer has, were killed with a part of a stretch sent; it stops then."""
@@ -288,41 +307,18 @@ class Placing:
         if context.placed.get(partition) is before:
             context.placed.pop(partition, None)
 
-    # --- loads and moves ---------------------------------------------------------------------------------------
+    # --- loads ---------------------------------------------------------------------------------------
 
     def _bytes(self, partition: TopicPartition, lag: int) -> int:
         status = self._context.status.partitions.get(partition)
         each = status.record_bytes / status.records if status is not None and status.records else RECORD_BYTES_GUESS
         return int(max(lag, 0) * each)
 
-    def _loads(self) -> dict[int, int]:
+    def _loads(self, slots: Iterable[int]) -> dict[int, int]:
         context = self._context
-        loads = dict.fromkeys(self._slots.alive or range(context.place.slots), 0)
+        loads = dict.fromkeys(slots, 0)
         for partition, order in context.placed.items():
             status = context.status.partitions[partition]
             if order.slot in loads and status.state not in ("closed", "stopped"):
-                loads[order.slot] += self._bytes(partition, status.lag or 0) + 1
+                loads[order.slot] += self._bytes(partition, status.lag or 0) + IDLE_BYTES
         return loads
-
-    def move(self) -> None:
-        """Asks one partition to close, so that it can go on in an idler slot."""
-        context = self._context
-        copying = {
-            p: order.slot
-            for p, order in context.placed.items()
-            if order.slot != TRANSFORM_QUERY and context.status.partitions[p].state == "copying"
-        }
-        behind = {p: self._bytes(p, context.status.partitions[p].lag or 0) for p in copying}
-        move = worthwhile_move(behind, copying, self._slots.alive)
-        if move is not None and not self._moving:
-            partition, slot = move
-            self._moving[partition] = slot
-            context.ledger.append([Release(partition, context.placed[partition].attempt)])
-
-    def reopen_moved(self, partition: TopicPartition) -> bool:
-        """Opens a partition that closed because it was asked to move."""
-        if partition not in self._moving:
-            return False
-        self.reopen(partition)
-        self._moving.pop(partition, None)
-        return True

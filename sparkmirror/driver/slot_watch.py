@@ -20,13 +20,20 @@ SILENCE_S = 10.0
 START_S = 120.0
 # A slot that dies at once is started again more and more slowly.
 SPARK = "spark"  # the name of the chore under which it is reported
+LATE = (
+    "; no executor has a free core and enough memory, or none can be started: "
+    "check the master, spark.executor.memory and spark.cores.max"
+)
 RESTART_FIRST_S, RESTART_MAX_S = 0.1, 30.0
 SETTLED_S = 30.0
 # Producer epochs are 16 bits; so many incarnations of one slot under one owner would take more than a day of dying at once.
 # So many tasks in a row that end alike before their first sign of life are not mended by another one.
 EQUAL_FAILURES = 3
-# From then on it is reported that Spark has not started a task yet.
+# A slot without a core is reported after this time, and what may be the reason when it is late.
+WAIT_SHOWN_S = 10.0
 LATE_S = 30.0
+# The first slot that has a core waits so long for the others, or it would be given all partitions.
+JOIN_S = 1.0
 EPOCHS, INCARNATIONS = 1 << 16, 1 << 12
 
 
@@ -50,6 +57,8 @@ class SlotWatch:
         self._context, self._spark = context, spark
         self._seen: dict[int, _Seen] = {}
         self._ended: queue.SimpleQueue[tuple[SlotOrder, str]] = queue.SimpleQueue()
+        self._first_beat_at: float | None = None
+        self.has_joined = False  # whether a slot has got its core since somebody looked
 
     def start(self) -> None:
         """Starts every slot of the flow, once."""
@@ -62,13 +71,13 @@ class SlotWatch:
 
     @property
     def alive(self) -> list[int]:
-        """Slots that may be given partitions."""
-        return [slot for slot, seen in self._seen.items() if seen.is_alive]
+        """Slots that may be given partitions: those that have a core."""
+        found = [slot for slot, seen in self._seen.items() if seen.is_alive and self._has_core(seen)]
+        is_early = self._first_beat_at is not None and time.monotonic() - self._first_beat_at < JOIN_S
+        return [] if is_early and len(found) < len(self._seen) else found
 
-    @property
-    def can_start(self) -> bool:
-        """Whether a partition that is opened now finds a slot: one is there, or none was needed so far."""
-        return not self._seen or bool(self.alive)
+    def _has_core(self, seen: _Seen) -> bool:
+        return seen.beat >= 0 or self._spark.has_core_for_each
 
     def incarnation(self, slot: int) -> int:
         """Which slot incarnation an open must name."""
@@ -100,6 +109,9 @@ class SlotWatch:
         """A sign of life from the ledger."""
         seen = self._seen.get(beat.slot)
         if seen is not None and seen.order.incarnation == beat.incarnation and seen.beat != beat.beat:
+            if seen.beat < 0:
+                self.has_joined = True
+                self._first_beat_at = self._first_beat_at or time.monotonic()
             seen.beat, seen.beat_at = beat.beat, time.monotonic()
 
     def check(self, lost: Callable[[int, int, str], None], *, restart: bool) -> None:
@@ -116,7 +128,7 @@ class SlotWatch:
                 seen.failures = 0 if now - seen.started_at > SETTLED_S else seen.failures + 1
                 seen.restart_at = now + min(RESTART_FIRST_S * 2**seen.failures, RESTART_MAX_S)
         for slot, seen in list(self._seen.items()):
-            if seen.is_alive and now - seen.beat_at > SILENCE_S:
+            if seen.is_alive and self._has_core(seen) and now - seen.beat_at > SILENCE_S:
                 if failpoints.ARMED:
                     failpoints.point("slots.silent")
                 self._lose(seen, f"gave no sign of life for {SILENCE_S:g} s", lost)
@@ -125,7 +137,8 @@ class SlotWatch:
                 before = seen
                 self._launch(slot, seen.order.incarnation + 1, seen.failures)
                 self._seen[slot].cause, self._seen[slot].equal_failures = before.cause, before.equal_failures
-        self._report_late(now)
+        if restart:
+            self._report(now)
 
     def _count(self, seen: _Seen, reason: str) -> None:
         """Raises if Spark cannot start tasks: the last ones of a slot failed alike, and no other slot works."""
@@ -139,16 +152,15 @@ class SlotWatch:
                 hint=f"the Python of the tasks is PYSPARK_PYTHON; {self._spark.keep_log()}",
             )
 
-    def _report_late(self, now: float) -> None:
-        """Names tasks for which Spark has found no executor yet; without a free core or memory it waits for ever."""
-        late = [s for s in self._seen.values() if s.is_alive and s.beat < 0 and now - s.started_at > LATE_S]
-        chores = self._context.status.chores
-        if late:
-            waited = int(min(now - s.started_at for s in late) // LATE_S * LATE_S)
-            chores[SPARK] = (
-                f"Spark has not started {len(late)} of {len(self._seen)} tasks after {waited} s: no executor has a free "
-                "core and enough memory, or none can be started; check the master, spark.executor.memory and spark.cores.max"
-            )
+    def _report(self, now: float) -> None:
+        """How many slots have a core; without a free one, or without memory for an executor, Spark waits for ever."""
+        status, chores = self._context.status, self._context.status.chores
+        waiting = [seen for seen in self._seen.values() if seen.is_alive and seen.beat < 0]
+        status.slots = len(self._seen)
+        status.slots_started = sum(seen.is_alive and seen.beat >= 0 for seen in self._seen.values())
+        waited = max((now - seen.started_at for seen in waiting), default=0.0)
+        if waited > WAIT_SHOWN_S:
+            chores[SPARK] = status.waits_for_spark + (LATE if waited > LATE_S else "")
         elif SPARK in chores:
             chores[SPARK] = ""
 

@@ -149,6 +149,8 @@ def _outline(flow: FlowStatus) -> dict[str, object]:
         "records": flow.records,
         "bytes": flow.record_bytes,
         "gaps": flow.gaps,
+        "slots": flow.slots,
+        "slots_started": flow.slots_started,
         "partitions": dict(counted_states(flow)),
         "chores": {chore: trouble for chore, trouble in flow.chores.items() if trouble},
         "troubles": [{"what": t.what, "state": t.state, "code": t.code, "reason": t.reason, "lag": t.lag}

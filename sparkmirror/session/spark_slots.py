@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,47 +20,18 @@ from sparkmirror.session.class_archive import archive_option
 from sparkmirror.session.masters import require_answer
 from sparkmirror.session.root_cause import cause_in, root_cause
 from sparkmirror.session.spark_log import SparkLog
+from sparkmirror.session.spark_settings import Need, is_sized, settings_for, shares_cores, sized, slot_cpus
 from sparkmirror.slot.slot import SlotOrder
 from sparkmirror.slot.task import run_slot
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
 
-OUR_SETTINGS = {
-    "spark.app.name": "sparkmirror",
-    "spark.scheduler.mode": "FAIR",
-    "spark.speculation": "false",
-    "spark.task.maxFailures": "1",
-    "spark.stage.maxConsecutiveAttempts": "1",
-    "spark.dynamicAllocation.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
-}
-JVM_OPTIONS = "spark.driver.extraJavaOptions"
-LOCAL_SETTINGS = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": "512m",
-    # The JVM schedules and waits; no byte of the data passes it. Its optimising compiler and parallel collector would
-    # only cost CPU at the start, and a heap of the usual size would grow for an hour before it was first swept.
-    JVM_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms32m -Xmn16m -Xshare:auto",
-    "spark.ui.enabled": "false",
-    "spark.python.daemon.module": "sparkmirror.worker_daemon",
-}
-# Records that pass a transform pass the JVM too: it needs room for them, and after a million of them its optimising compiler
-# was worth its start.
-QUERY_SETTINGS = {
-    "spark.driver.memory": "1g",
-    JVM_OPTIONS: "-XX:+UseSerialGC -Xshare:auto",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.streaming.pollingDelay": "50ms",
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    "spark.sql.streaming.minBatchesToRetain": "10",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-}
+APP = "sparkmirror"
 JVM_PORT = "PYSPARK_GATEWAY_PORT"  # set by spark-submit for the program that it starts
 PYTHON = Path(__file__).with_name("python.sh")
 STOP_S = 20.0
+CORES_S, CORES_S_MAX, CORES_POLL_S = 1.0, 15.0, 0.1
 DIED = "died: "  # before the cause of a task that Spark could not run to its end
 
 
@@ -68,15 +39,18 @@ class SparkSlots:
     """Starts Spark in the background and runs slots on it."""
 
     _log: SparkLog | None = None
+    has_core_for_each = True  # whether Spark starts each slot at once
 
     def __init__(
         self, *, master: str, conf: Mapping[str, str], slots: int, queries: int = 0, jvm_option: str | None = None
     ) -> None:
         self._master = master
-        self._queries = queries
+        self._need = Need(slots, queries)
         self._jvm_option = archive_option(has_queries=queries > 0) if jvm_option is None else jvm_option
         self._conf = dict(conf)
-        self._slots = slots
+        self.has_core_for_each = JVM_PORT not in os.environ and is_sized(conf.get("spark.master", master))
+        self._shares_cores = False
+        self._profiles: dict[float, Any] = {}
         self._context: SparkContext | None = None
         self._failed: Exception | None = None
         self._log = None if JVM_PORT in os.environ else SparkLog()
@@ -86,7 +60,11 @@ class SparkSlots:
 
     def _start(self) -> None:
         try:
-            self._context = self._join() if JVM_PORT in os.environ else self._launch_jvm()
+            context = self._join() if JVM_PORT in os.environ else self._launch_jvm()
+            self._shares_cores = shares_cores(context.master, dict(context.getConf().getAll()))
+            if self._shares_cores:
+                _await_cores(context)
+            self._context = context
         except Exception as error:  # noqa: BLE001  border to Spark: whoever waits for a slot gets it
             self._failed = error
         self._ready.set()
@@ -95,27 +73,18 @@ class SparkSlots:
         """All settings: ours, then those that the JVM was `given`, then the user's own."""
         from pyspark import SparkConf
 
-        settings, wanted = dict(OUR_SETTINGS), {**given, **self._conf}
+        wanted = {**given, **self._conf}
         master = wanted.pop("spark.master", self._master)
-        if master in ("local", "local[*]"):
-            # Slots wait on the network more than they compute: as many threads as slots, and one for short jobs.
-            cores = os.cpu_count() or 1
-            master = f"local[{max(self._slots + 1, cores) + self._queries * cores}]"
-        if master.startswith("local"):
-            settings |= LOCAL_SETTINGS
-            if self._queries:
-                settings |= QUERY_SETTINGS
-            scratch = tempfile.gettempdir()
-            settings[JVM_OPTIONS] += f' {self._jvm_option} "-Djava.io.tmpdir={scratch}"'  # Java itself ignores TMPDIR
-            # Nothing is stored there, but Spark makes the folder, else in the one that the command was given in.
-            settings["spark.sql.warehouse.dir"] = os.path.join(scratch, "sparkmirror-warehouse")
+        self.has_core_for_each = is_sized(master)
+        master = sized(master, self._need)
         require_answer(master)
         if "spark.remote" in wanted or wanted.get("spark.api.mode", "classic") != "classic":
             raise EnvironmentUnfit(
                 "Spark Connect has no long tasks of our kind: sparkmirror needs classic mode",
                 hint="remove spark.remote and set spark.api.mode=classic",
             )
-        return SparkConf(loadDefaults=False).setMaster(master).setAll(list((settings | wanted).items()))
+        settings = settings_for(master, self._need, wanted, self._jvm_option)
+        return SparkConf(loadDefaults=False).setMaster(master).setAll(list(settings.items()))
 
     def _join(self) -> SparkContext:
         """The JVM that started us, as `spark-submit` does: its settings are kept, and it is not ours to end."""
@@ -186,8 +155,7 @@ class SparkSlots:
 
         def job() -> None:
             try:
-                context.setJobGroup(_title(order), _title(order), interruptOnCancel=False)
-                results: list[Any] = context.parallelize([order], 1).mapPartitions(run_slot).collect()
+                results = self._collect(context, order)
                 outcome.append(str(results[0]) if results else "ended without a word")
             except Exception as error:  # noqa: BLE001  border to Spark: a dead worker is an end like others
                 outcome.append(f"{DIED}{root_cause(error)}")
@@ -196,6 +164,26 @@ class SparkSlots:
         inner.start()
         inner.join()
         ended(order, outcome[0])
+
+    def _collect(self, context: SparkContext, order: SlotOrder) -> list[Any]:
+        """The job of one slot: until it ends. What Spark's pages show of it says which flow and slot it is."""
+        flow, title = f"{order.source}->{order.target}", _title(order)
+        context.setJobGroup(title, f"{flow} slot {order.slot}: copies the partitions that the flow gives it", False)
+        for tag in (APP, f"{APP} {flow}"):
+            context.addJobTag(tag.replace(",", " "))  # the one character that no tag may have
+        context.setLocalProperty("spark.scheduler.pool", flow)
+        tasks = context.parallelize([order], 1).mapPartitions(run_slot).setName(title)
+        if self._shares_cores:
+            tasks = tasks.withResources(self._profile(slot_cpus(context.defaultParallelism, self._need.slots)))
+        return list(tasks.collect())
+
+    def _profile(self, cpus: float) -> Any:
+        """One resource profile for all slots of a size: Spark schedules each profile apart."""
+        from pyspark.resource import ResourceProfileBuilder, TaskResourceRequests
+
+        if cpus not in self._profiles:
+            self._profiles[cpus] = ResourceProfileBuilder().require(TaskResourceRequests().cpus(cpus)).build
+        return self._profiles[cpus]
 
     def cancel(self, order: SlotOrder) -> None:
         """Kills a slot that does not end; only the fence makes sure of its silence."""
@@ -258,6 +246,17 @@ def _end(context: SparkContext) -> None:
         except (Py4JError, OSError):
             context._jsc = None  # nobody to ask: what is left to end is PySpark's own
             context.stop()
+
+
+def _await_cores(context: SparkContext) -> None:
+    """Until executors have come and no more come; their cores say how many slots must share one."""
+    deadline = time.monotonic() + CORES_S_MAX
+    seen, since = 0, time.monotonic()
+    while time.monotonic() < min(deadline, since + CORES_S if seen else deadline):
+        executors = context._jsc.sc().getExecutorMemoryStatus().size() - 1  # the driver is one of them
+        if executors != seen:
+            seen, since = executors, time.monotonic()
+        time.sleep(CORES_POLL_S)
 
 
 def _title(order: SlotOrder) -> str:

@@ -136,6 +136,8 @@ class FlowStatus:
     chores: dict[str, str] = field(default_factory=dict)
     # When each checkpoint was written, and how long after its group's position was read; both in ms.
     checkpoints: dict[CheckpointKey, tuple[int, int]] = field(default_factory=dict)
+    slots: int = 0  # launched; 0 before there was anything to copy
+    slots_started: int = 0  # those that have a core, and beat
     is_given_back: bool = False  # this process was the owner to a good end
     target_cluster_id: str = ""  # as Kafka names it; "" before it was seen
     source_seen_ms: int = -1  # when the source last told its ends
@@ -145,6 +147,13 @@ class FlowStatus:
     def remote(self, topic: str) -> str:
         """What a topic's copy is called on the target, also of a stopped topic."""
         return self.remotes.get(topic) or self.stopped_remotes.get(topic, topic)
+
+    @property
+    def waits_for_spark(self) -> str:
+        """How many slots have a core, while some have none; else empty."""
+        if self.slots_started >= self.slots:
+            return ""
+        return f"waiting for Spark: {self.slots_started} of {self.slots} slots have a core"
 
     @property
     def records(self) -> int:

@@ -69,12 +69,12 @@ def write_flow(folder: Path, source: FakeCluster, target: FakeCluster, more: Map
 
 @contextmanager
 def running_flow(
-    path: Path, options: RunOptions | None = None, slots: ThreadSlots | None = None
+    path: Path, options: RunOptions | None = None, slots: ThreadSlots | None = None, count: int = 1
 ) -> Iterator[FakeFlow]:
     """Runs in the block; drained at its end."""
     settings = load(str(path))
     [flow] = settings.enabled_flows(None)
-    place = place_of(settings, flow, options or RunOptions(), slots=1)
+    place = place_of(settings, flow, options or RunOptions(), slots=count)
     conductor = Conductor(flow, place, slots or ThreadSlots(), TopicControl(flow).discover, LIVE_VERBS)
     found = FakeFlow(conductor, threading.Thread(target=conductor.run, name=str(flow.name), daemon=True))
     turn = conductor._turn

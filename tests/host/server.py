@@ -32,7 +32,8 @@ import sparkmirror.cli
 import sparkmirror.spark
 from sparkmirror.local.leash import follow_parent_into_death
 from sparkmirror.session.class_archive import archive_option
-from sparkmirror.session.spark_slots import JVM_OPTIONS, LOCAL_SETTINGS, PYTHON, QUERY_SETTINGS
+from sparkmirror.session.spark_settings import JVM_OPTIONS, LOCAL_SETTINGS, QUERY_SETTINGS
+from sparkmirror.session.spark_slots import PYTHON
 
 REQUEST_BYTES_MAX = 1 << 20
 JVM_START_S = 120.0

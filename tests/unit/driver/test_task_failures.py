@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from fake.cluster import FakeCluster
-from fake.flow import append, running_flow, write_flow
+from fake.flow import append, running_flow, values_of, write_flow
 from fake.spark import ThreadSlots
 
 from sparkmirror.driver import slot_watch
@@ -68,7 +69,62 @@ def test_other_failures_are_tried_again(path: Path, reasons: list[str], monkeypa
     assert flow.conductor.failure is None
 
 
-def test_tasks_that_no_executor_takes_are_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slot_watch, "LATE_S", 0.2)
+def test_slots_that_no_executor_takes_are_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slot_watch, "WAIT_SHOWN_S", 0.1)
+    monkeypatch.setattr(slot_watch, "LATE_S", 0.3)
+    told: set[str] = set()
     with running_flow(path, slots=FailingSlots(iter([]))) as flow:
-        flow.await_true(lambda: "has not started 1 of 1 tasks" in flow.conductor.status.chores.get("spark", ""))
+        status = flow.conductor.status
+
+        def is_late() -> bool:
+            told.add(status.chores.get("spark", ""))
+            return any("no executor has a free core" in words for words in told)
+
+        flow.await_true(is_late)
+        assert (status.slots, status.slots_started) == (1, 0)
+        assert status.waits_for_spark == "waiting for Spark: 0 of 1 slots have a core"
+    assert told >= {status.waits_for_spark}
+
+
+class CorelessSlots(ThreadSlots):
+    """A cluster with one core too few: the last slot gets one when another slot has ended, or `free` is set."""
+
+    has_core_for_each = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.free = threading.Event()
+
+    def launch(self, order: SlotOrder, ended: Callable[[SlotOrder, str], None]) -> None:
+        def start() -> None:
+            self.free.wait()
+            ThreadSlots.launch(self, order, ended)
+
+        if order.slot == 1:
+            threading.Thread(target=start, daemon=True).start()
+        else:
+            super().launch(order, ended)
+
+
+def test_partitions_go_only_to_slots_that_have_a_core_and_a_slot_that_gets_one_gets_its_share(tmp_path: Path) -> None:
+    slots = CorelessSlots()
+    with FakeCluster() as source, FakeCluster() as target:
+        source.create_topic("orders", partitions=8)
+        for index in range(8):
+            append(source, "orders", b"1", partition=index)
+        path = write_flow(tmp_path, source, target, {"tasks.max": "2"})
+        with running_flow(path, slots=slots, count=2) as flow:
+            status = flow.conductor.status
+
+            def shares() -> list[int]:
+                found = [p.slot for p in status.partitions.values() if p.state == "copying"]
+                return [found.count(0), found.count(1)]
+
+            flow.await_true(lambda: shares() == [8, 0])
+            assert status.waits_for_spark == "waiting for Spark: 1 of 2 slots have a core"
+            slots.free.set()
+            flow.await_true(lambda: shares() == [4, 4])
+            assert status.waits_for_spark == ""
+            append(source, "orders", b"2", partition=0)
+            flow.await_true(lambda: values_of(target, "A.orders", 0) == [b"1", b"2"])
+        assert all(values_of(target, "A.orders", index) == [b"1"] for index in range(1, 8))
