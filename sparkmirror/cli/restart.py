@@ -12,7 +12,7 @@ from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.cli.text import json_text, printable
 from sparkmirror.cli.usage import load
 from sparkmirror.driver import WAIT_S
-from sparkmirror.positions import Restarted, choose_flow
+from sparkmirror.positions import Restarted, RestartScope, choose_flow
 from sparkmirror.positions import restart as ask_to_restart
 
 SCHEMA = 1  # of the JSON; raised when a field changes its meaning or goes away, not when one comes
@@ -36,7 +36,7 @@ def restart(
     """
     if partition is not None and topic is None:
         raise typer.BadParameter("needs --topic", param_hint="--partition")
-    found = ask_to_restart(choose_flow(load(file), flow), topic, partition, asking_of(request_id, wait))
+    found = ask_to_restart(choose_flow(load(file), flow), RestartScope(topic, partition), asking_of(request_id, wait))
     print(json_text(as_json(found)) if is_json else "\n".join(as_lines(found)))
     sys.stdout.flush()
     sys.exit(STILL_STOPPED if found.stopped else 0)

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Protocol, Self
 
 import typer
 from rich.console import Console
@@ -38,9 +38,10 @@ PIPE_CLOSED = 1  # typer's own exit status for a closed pipe
 
 METRICS_HELP = "Write Prometheus metrics under MirrorMaker 2's names to this file every 5 s."
 LISTEN_HELP = "Serve health, flows and Prometheus metrics over HTTP; on loopback unless HOST is given."
-TOKEN_HELP = "A file with the token that callers must send (Authorization: Bearer …)."
+TOKEN_HELP = "A file with the token that callers must send to read (Authorization: Bearer …)."
+OPERATE_HELP = "A file with the token that callers must send to change something; it may read, too."
 CERTIFICATE_HELP = "A PEM file with certificate and key: HTTPS instead of HTTP."
-OPEN_HELP = "Serve anyone who can reach HOST, without a token or TLS."
+OPEN_HELP = "Let anyone who can reach HOST read, without a token or TLS."
 TAKE_OVER_HELP = "Take over the flow even if its owner is alive. Nothing fences MirrorMaker 2."
 FILE_HELP = "MirrorMaker 2's properties file."
 CLUSTERS_HELP = "Only flows into these target clusters; repeatable, or list several as in MirrorMaker 2."
@@ -74,8 +75,9 @@ def run(
     metrics_file: Annotated[str | None, typer.Option(help=METRICS_HELP, metavar="PATH")] = None,
     listen: Annotated[str | None, typer.Option(help=LISTEN_HELP, metavar="[HOST:]PORT")] = None,
     listen_token: Annotated[str | None, typer.Option(help=TOKEN_HELP, metavar="PATH")] = None,
+    listen_operate_token: Annotated[str | None, typer.Option(help=OPERATE_HELP, metavar="PATH")] = None,
     listen_certificate: Annotated[str | None, typer.Option(help=CERTIFICATE_HELP, metavar="PATH")] = None,
-    listen_open: Annotated[bool, typer.Option("--listen-open", help=OPEN_HELP)] = False,
+    listen_open: Annotated[bool, typer.Option("--listen-open-read", "--listen-open", help=OPEN_HELP)] = False,
 ) -> None:
     """Copy every enabled flow of FILE.
 
@@ -99,7 +101,8 @@ def run(
         view: RunView = WatchedView(view_for(Console()), watchers)
         for warning in settings.warnings:
             view.say("WARN", settings.path, warning)
-        door = _door(settings, listen, listen_token, listen_certificate, is_open=listen_open)
+        access = AccessOptions(listen_token, listen_operate_token, listen_certificate, listen_open)
+        door = _door(settings, listen, access)
         if door is not None:
             watchers.append(watching.enter_context(door))
             view.say("INFO", "-", f"listening on {door.url}: /health/ready, /flows, /metrics")
@@ -109,16 +112,23 @@ def run(
             sys.exit(status)
 
 
-def _door(
-    settings: Settings, listen: str | None, token: str | None, certificate: str | None, *, is_open: bool
-) -> HttpDoor | None:
+class AccessOptions(NamedTuple):
+    """Who may read and change over HTTP, as given on the command line."""
+
+    token: str | None
+    operate_token: str | None
+    certificate: str | None
+    is_open: bool
+
+
+def _door(settings: Settings, listen: str | None, access: AccessOptions) -> HttpDoor | None:
     if listen is None:
-        if token is not None or certificate is not None or is_open:
+        if any(access):
             raise typer.BadParameter("expected --listen with this option, found none", param_hint="--listen")
         return None
-    from sparkmirror.rest import HttpDoor, address_of  # imported only here: asyncio takes 50 ms
+    from sparkmirror.rest import AccessFiles, HttpDoor, address_of  # imported only here: asyncio takes 50 ms
 
-    return HttpDoor(address_of(listen, token_file=token, certificate=certificate, is_open=is_open), settings)
+    return HttpDoor(address_of(listen, AccessFiles(**access._asdict())), settings)
 
 
 class Watcher(Protocol):

@@ -9,7 +9,7 @@ from sparkmirror.positions.listing import FlowListing, ListedPosition, WorkerGro
 from sparkmirror.positions.live_moves import LIVE_VERBS
 from sparkmirror.positions.moves import apply, choose_flow, preview
 from sparkmirror.positions.requests import Goal, MoveRequest, StoragePlace, parse_goal
-from sparkmirror.positions.restarting import Restarted, RestartedPartition, restart
+from sparkmirror.positions.restarting import Restarted, RestartedPartition, RestartScope, restart
 from sparkmirror.positions.snapshots import Snapshot, read_snapshot
 from sparkmirror.positions.target_state import GroupCommit, TargetPlan
 from sparkmirror.positions.undo_file import read_text
@@ -28,6 +28,7 @@ __all__ = [
     "MoveRequest",
     "MoveVerdict",
     "PositionChange",
+    "RestartScope",
     "Restarted",
     "RestartedPartition",
     "Snapshot",

@@ -16,7 +16,7 @@ def judge(request: MoveRequest, copy_state: CopyState, times: Mapping[TopicParti
     goal = request.to or EARLIEST
     if request.entries is not None:
         entry = request.entries[copy_state.partition]
-        goal = EARLIEST if entry is None else Goal("offset", entry)
+        goal = goal if entry is None else Goal("offset", entry)
     if goal.kind == "time":
         goal = Goal("offset", times.get(copy_state.partition, copy_state.log_end))
     return reset(copy_state, str(goal))

@@ -53,7 +53,7 @@ class StoragePlace:
 class MoveRequest:
     """The verb, whose positions (no topic: the whole flow; no partition: all of them), where to, and how.
 
-    `entries` are what `import` read: the next upstream offset of each partition, None for the beginning.
+    `entries` are what `import` read: the next upstream offset of each partition, None for `to`, else the beginning.
     """
 
     verb: Verb

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -41,12 +42,35 @@ class Restarted:
         return sum(partition.state == "stopped" for partition in self.partitions)
 
 
-def restart(flow: FlowSettings, topic: str | None, partition: int | None, asking: Asking) -> Restarted:
+@dataclass(frozen=True, slots=True)
+class RestartScope:
+    """What is restarted: of one topic, partition or slot, or of all; with `running` also what copies now.
+
+    `connector`: "source", or a chore ("checkpoint", "heartbeat"), which is tried again by itself.
+    """
+
+    topic: str | None = None
+    partition: int | None = None
+    slot: int | None = None
+    running: bool = False
+    connector: str = "source"
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What a request carries beside topic and partition."""
+        connector = None if self.connector == "source" else self.connector
+        found = {"slot": self.slot, "running": self.running or None, "connector": connector}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def restart(flow: FlowSettings, scope: RestartScope, asking: Asking) -> Restarted:
     """Asks and waits; raises RequestRefused if nobody runs the flow: a run tries every partition when it starts."""
     with closing(ClusterClient(flow.target)) as target:
         ledger = ledger_topic(flow.name.source)
         asker = Asker(target, ledger) if present_topics(target, [ledger]) else None
-        request = asking.request("restart", who_asks(target), topic=topic, partition=partition, arguments={})
+        request = asking.request(
+            "restart", who_asks(target), topic=scope.topic, partition=scope.partition, arguments=scope.arguments
+        )
 
         def read(answer: OwnerAnswer) -> Restarted:
             found = msgspec.convert(answer.detail.get("partitions", []), tuple[RestartedPartition, ...])

@@ -1,6 +1,6 @@
-"""What a running mirror answers over HTTP: whether it copies, why not, and its figures. It changes nothing."""
+"""What a running mirror answers over HTTP: whether it copies, why not, its figures, and Connect's REST."""
 
-from sparkmirror.rest.address import ListenAddress, address_of
+from sparkmirror.rest.address import AccessFiles, ListenAddress, address_of
 from sparkmirror.rest.door import HttpDoor
 
-__all__ = ["HttpDoor", "ListenAddress", "address_of"]
+__all__ = ["AccessFiles", "HttpDoor", "ListenAddress", "address_of"]

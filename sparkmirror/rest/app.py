@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -11,11 +11,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sparkmirror.rest.answers import FlowAnswers
-from sparkmirror.rest.connect import refuse, response
 from sparkmirror.rest.guard import FAILED
+from sparkmirror.rest.paths import METHODS, Paths, refuse, response, routes_of
 
 
-def application(answers: FlowAnswers, connect: Sequence[Route], note: Callable[[Exception], None]) -> Starlette:
+def application(answers: FlowAnswers, paths: Paths, note: Callable[[Exception], None]) -> Starlette:
     """Everything that is served."""
 
     async def look(request: Request) -> Response:
@@ -23,11 +23,13 @@ def application(answers: FlowAnswers, connect: Sequence[Route], note: Callable[[
         found = answers.of(request.scope["raw_path"].decode("ascii"))
         if found is None:
             raise HTTPException(404)
+        if request.method not in ("GET", "HEAD"):
+            raise HTTPException(405, headers={"Allow": "GET, HEAD"})
         return response(found)
 
     async def fail(request: Request, error: Exception) -> Response:
         note(error)  # before the caller has the answer; Starlette raises it again
         return response(FAILED)
 
-    routes = [*connect, Route("/{path:path}", look, methods=["GET"])]
+    routes = [*routes_of(paths), Route("/{path:path}", look, methods=METHODS)]
     return Starlette(routes=routes, exception_handlers={HTTPException: refuse, Exception: fail})

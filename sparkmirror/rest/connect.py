@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
 from sparkmirror.rest.connectors import (
     PLUGINS,
@@ -26,6 +23,7 @@ from sparkmirror.rest.connectors import (
     topics_document,
 )
 from sparkmirror.rest.messages import HttpAnswer, compact_answer, refusal
+from sparkmirror.rest.paths import Handler, Paths
 
 HEALTHY = {"status": "healthy", "message": "Worker has completed startup and is ready to handle requests."}
 STARTING = {"status": "starting", "message": "Worker is still starting up."}
@@ -39,22 +37,23 @@ class ConnectWorker:
     worker_id: str
     cluster_id: Callable[[], str | None]
 
-    def routes(self) -> list[Route]:
+    def paths(self) -> Paths:
         """Everything under Connect's paths."""
         at = "/connectors/{connector}"
-        return [
-            _get("/", self.root),
-            _get("/health", self.health),
-            _get("/connectors", self.list),
-            _get(at, self.of(info_document)),
-            _get(f"{at}/config", self.of(config_document)),
-            _get(f"{at}/tasks", self.of(tasks_document)),
-            _get(f"{at}/offsets", self.of(offsets_document)),
-            _get(f"{at}/status", self.status),
-            _get(f"{at}/tasks/{{task:int}}/status", self.task_status),
-            _get(f"{at}/topics", self.topics),
-            _get("/connector-plugins", self.plugins),
-        ]
+        found: dict[str, Handler] = {
+            "/": self.root,
+            "/health": self.health,
+            "/connectors": self.list,
+            at: self.of(info_document),
+            f"{at}/config": self.of(config_document),
+            f"{at}/tasks": self.of(tasks_document),
+            f"{at}/offsets": self.of(offsets_document),
+            f"{at}/status": self.status,
+            f"{at}/tasks/{{task:int}}/status": self.task_status,
+            f"{at}/topics": self.topics,
+            "/connector-plugins": self.plugins,
+        }
+        return {path: {"GET": handler} for path, handler in found.items()}
 
     def root(self, request: Request) -> HttpAnswer:
         """`/`."""
@@ -115,24 +114,3 @@ class ConnectWorker:
     def plugins(self, request: Request) -> HttpAnswer:
         """`/connector-plugins`."""
         return compact_answer(200, PLUGINS)
-
-
-def _get(path: str, make: Callable[[Request], HttpAnswer]) -> Route:
-    async def endpoint(request: Request) -> Response:
-        return response(make(request))
-
-    return Route(path, endpoint, methods=["GET"])
-
-
-def response(found: HttpAnswer) -> Response:
-    """As Starlette sends it."""
-    made = Response(found.body, found.status, media_type=None)
-    made.raw_headers = found.raw_headers
-    return made
-
-
-async def refuse(request: Request, error: Exception) -> Response:
-    """An unknown path or a wrong method, in Connect's words."""
-    assert isinstance(error, HTTPException)
-    allow = [("Allow", value) for name, value in (error.headers or {}).items() if name.lower() == "allow"]
-    return response(refusal(error.status_code, f"HTTP {error.status_code} {error.detail}", *allow))

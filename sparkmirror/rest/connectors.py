@@ -61,6 +61,7 @@ class ConnectorTask:
     state: ConnectState
     trace: str = ""
     partitions: tuple[TopicPartition, ...] = ()
+    slot: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,7 @@ class MirrorConnector:
     tasks: tuple[ConnectorTask, ...]
     topics: tuple[str, ...] = ()
     offsets: tuple[Document, ...] = ()
+    partitions: frozenset[TopicPartition] = frozenset()  # that a source connector copies, or would if it ran
 
     @property
     def name(self) -> str:
@@ -122,6 +124,7 @@ def _source_connector(flow: FlowSettings, status: FlowStatus, texts: Mapping[str
         tasks=tuple(_source_task(group, own) for group in groups),
         topics=tuple(sorted(set(status.remotes.values()))),
         offsets=tuple(offsets),
+        partitions=frozenset(status.partitions),
     )
 
 
@@ -130,7 +133,7 @@ def _source_task(partitions: Sequence[PartitionStatus], flow_state: ConnectState
     states = [_OF_PARTITION.get(p.state, ConnectState.RUNNING) for p in partitions]
     stopped = [f"{p.partition}: {p.code}: {p.reason}" for p in partitions if p.state == "stopped"]
     places = tuple(sorted(p.partition for p in partitions))
-    return ConnectorTask(worst([*states, flow_state]), _lines(stopped), places)
+    return ConnectorTask(worst([*states, flow_state]), _lines(stopped), places, partitions[0].slot)
 
 
 def _chore_connector(

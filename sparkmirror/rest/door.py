@@ -18,10 +18,12 @@ from sparkmirror.errors import ConfigError
 from sparkmirror.rest.address import ListenAddress
 from sparkmirror.rest.answers import FlowAnswers
 from sparkmirror.rest.app import application
+from sparkmirror.rest.changes import ConnectChanges
 from sparkmirror.rest.connect import ConnectWorker
 from sparkmirror.rest.connection import IDLE_S, Connections
-from sparkmirror.rest.connectors import MirrorConnector, connectors_of
+from sparkmirror.rest.connectors import MirrorConnector, Named, connectors_of
 from sparkmirror.rest.guard import Guard
+from sparkmirror.rest.paths import Paths, Workers, merged
 from sparkmirror.status import FlowStatus
 
 WAITING_MAX = 128  # callers that the kernel keeps until they are accepted
@@ -38,9 +40,13 @@ class HttpDoor:
         self._answers = FlowAnswers()
         self._connections = Connections(address.tls)
         self._settings, self._texts = settings, {} if settings is None else shown_connector_texts(settings)
-        connect = ConnectWorker(self._connectors, place, self._cluster_id)
-        routes = application(self._answers, connect.routes(), self._connections.note_failure)
-        self._guard = Guard(routes, self._connections, address.token, _names(address))
+        self._seen: tuple[Sequence[FlowStatus], list[MirrorConnector]] | None = None
+        paths = merged(ConnectWorker(self._connectors, place, self._cluster_id).paths(), self._changes(place))
+        routes = application(self._answers, paths, self._connections.note_failure)
+        self._guard = Guard(
+            routes, self._connections, address.token, _names(address), address.operate_token, address.is_open,
+            address.is_loopback,
+        )  # fmt: skip
 
     @property
     def trouble(self) -> str:
@@ -77,6 +83,15 @@ class HttpDoor:
         """One look at the flows, called often."""
         self._answers.show(flows)
 
+    def _changes(self, place: str) -> Paths:
+        if self._settings is None:
+            return {}
+        return ConnectChanges(self._connectors, self._settings, place, Workers(), self._forget_topics).paths()
+
+    def _forget_topics(self, named: Named) -> None:
+        """What was written up to now no longer counts as a connector's topic."""
+        self._seen = None
+
     def _connectors(self) -> list[MirrorConnector]:
         statuses = {status.name: status for status in self._answers.flows}
         flows = () if self._settings is None else self._settings.flows
@@ -101,8 +116,8 @@ class HttpDoor:
 
 
 def _names(address: ListenAddress) -> frozenset[str] | None:
-    """What a request may call this machine; anything where a token is asked for, or everybody may read."""
-    if address.token is not None or address.is_open:
+    """What a request may call this machine; anything where a token is asked for, or everybody may read and nobody change."""
+    if address.token is not None or not address.is_loopback:
         return None
     return frozenset(name.lower() for name in ("localhost", socket.gethostname(), socket.getfqdn(), address.host))
 

@@ -8,6 +8,7 @@ import ipaddress
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from sparkmirror.config.secrets import Secret
@@ -21,6 +22,8 @@ BODY_BYTES_MAX = 1024 * 1024  # the settings of a connector have some thousands
 REST_S = 0.05  # an answer too many takes this long: 20 a second for each connection
 UNSENT_BYTES_MAX = 64 * 1024 * 1024  # of all answers that wait for their readers; one of 10,000 partitions has 18 MB
 EVERYBODY = "everybody"
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+HEALTH = "/health"  # and what is below it: probes have no token
 FAILED = refusal(500, "this could not be answered; the mirror's log says why")
 
 Scope = MutableMapping[str, Any]
@@ -28,6 +31,14 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class Role(Enum):
+    """What a caller may do, by the token that it sent; the value is what the history calls it."""
+
+    STRANGER = "no token"
+    READ = "read token"
+    OPERATE = "operate token"
 
 
 class BodyTooLarge(Exception):
@@ -42,6 +53,9 @@ class Guard:
     connections: Connections
     token: Secret | None = None
     names: frozenset[str] | None = None
+    operate_token: Secret | None = None
+    is_open: bool = False  # everybody may read
+    is_loopback: bool = True
     rates: Rates = field(default_factory=Rates)
     total: Rates = field(default_factory=lambda: Rates(per_s=100.0, burst=200.0))
 
@@ -50,13 +64,15 @@ class Guard:
         if scope["type"] != "http":
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        is_known = self.token is None or _is_token(headers.get("authorization", ""), self.token)
+        role = self._role(headers.get("authorization", ""))
+        is_known = role is not Role.STRANGER or self._may_read(role)
         path, is_allowed = scope["path"], self._is_allowed(scope, is_known=is_known)
         if not is_allowed and path != LIVE:
             await asyncio.sleep(REST_S)
             refused: HttpAnswer | None = TOO_OFTEN
         else:
-            refused = self._refused(scope, headers, is_known=is_known)
+            refused = self._refused(scope, headers, role)
+        scope["state"]["who"] = role.value
         if refused is not None:
             await answer(send, refused, receive if _has_body(headers) else None)
         else:
@@ -94,7 +110,16 @@ class Guard:
         is_allowed = self.rates.allows(f"{scope['state']['caller']} {kind}", now)
         return is_allowed and self.total.allows(f"{EVERYBODY} {kind}", now)
 
-    def _refused(self, scope: Scope, headers: dict[str, str], *, is_known: bool) -> HttpAnswer | None:
+    def _role(self, authorization: str) -> Role:
+        for role, token in ((Role.OPERATE, self.operate_token), (Role.READ, self.token)):
+            if token is not None and _is_token(authorization, token):
+                return role
+        return Role.STRANGER
+
+    def _may_read(self, role: Role) -> bool:
+        return self.token is None or self.is_open or role is not Role.STRANGER
+
+    def _refused(self, scope: Scope, headers: dict[str, str], role: Role) -> HttpAnswer | None:
         """Why this caller gets no answer to this; None if it does."""
         if len(scope["headers"]) > HEADERS_MAX:
             return refusal(431, f"expected at most {HEADERS_MAX} headers, found {len(scope['headers'])}")
@@ -102,17 +127,38 @@ class Guard:
             return refusal(431, f"expected a head of at most {HEAD_BYTES_MAX} bytes, found more")  # it came in one piece
         if int(headers.get("content-length", "0")) > BODY_BYTES_MAX:
             return _too_large(headers["content-length"])
-        if scope["path"] == LIVE:
+        if scope["path"] == LIVE and scope["method"] in READING:
             return None
-        if not is_known:
-            text = "expected the token of --listen-token, found none or another"
-            return refusal(401, text, ("WWW-Authenticate", "Bearer"))
+        if scope["method"] not in READING:
+            refused = self._refused_change(scope, headers, role)
+        else:
+            is_health = scope["path"] == HEALTH or scope["path"].startswith(f"{HEALTH}/")
+            refused = None if is_health or self._may_read(role) else _unknown_token("--listen-token")
+        if refused is not None:
+            return refused
         # A page in a browser can make its own name point here; it can neither know a token nor call us by an address.
         if self.names is not None and not _is_own_name(headers.get("host", ""), self.names):
             return refusal(403, "expected an address or this machine's name as Host, found another name")
         if self.connections.unsent_bytes > UNSENT_BYTES_MAX:
             text = f"expected at most {UNSENT_BYTES_MAX} bytes of answers that nobody takes, found more"
             return refusal(503, text, ("Retry-After", "5"))
+        return None
+
+    def _refused_change(self, scope: Scope, headers: dict[str, str], role: Role) -> HttpAnswer | None:
+        """A change has the operate token, or comes from this machine where nobody has one, and from no other site's page."""
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
+        own = f"{scope['scheme']}://{headers.get('host', '')}"
+        if (origin is not None and origin.lower() != own.lower()) or site not in ("none", "same-origin"):
+            return refusal(403, "expected no page of another site to ask for a change, found one (Origin, Sec-Fetch-Site)")
+        if self.operate_token is not None and role is not Role.OPERATE:
+            if role is Role.READ:
+                return refusal(403, "expected the token of --listen-operate-token, found that of --listen-token")
+            return _unknown_token("--listen-operate-token")
+        if self.operate_token is None and (self.token is not None or not self.is_loopback):
+            missing = "--listen-operate-token" if self.connections.tls or self.is_loopback else (
+                "--listen-operate-token and --listen-certificate"
+            )  # fmt: skip
+            return refusal(403, f"expected a mirror that was started with {missing}: this one lets nobody change anything")
         return None
 
 
@@ -130,6 +176,10 @@ async def answer(send: Send, found: HttpAnswer, unread: Receive | None = None) -
     except TimeoutError:
         pass  # it has had the time to see the answer
     await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _unknown_token(option: str) -> HttpAnswer:
+    return refusal(401, f"expected the token of {option}, found none or another", ("WWW-Authenticate", "Bearer"))
 
 
 def _too_large(found: str) -> HttpAnswer:

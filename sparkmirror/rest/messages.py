@@ -14,7 +14,7 @@ SAFE = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """What is sent back."""
+    """What is sent back. Without a content type it has none, as Connect's empty answers have."""
 
     status: int
     body: bytes
@@ -24,7 +24,8 @@ class HttpAnswer:
     @property
     def raw_headers(self) -> list[tuple[bytes, bytes]]:
         """As ASGI has them."""
-        own = [("content-type", self.content_type), ("content-length", str(len(self.body))), *self.headers]
+        kind = [("content-type", self.content_type)] if self.content_type else []
+        own = [*kind, *([("content-length", str(len(self.body)))] if self.status != 204 else []), *self.headers]
         return [*((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in own), *SAFE]
 
 
@@ -40,6 +41,11 @@ def json_answer(status: int, content: object, *headers: tuple[str, str]) -> Http
 def compact_answer(status: int, content: object) -> HttpAnswer:
     """An answer in one line, as Connect writes it."""
     return HttpAnswer(status, orjson.dumps(content))
+
+
+def empty_answer(status: int, *headers: tuple[str, str]) -> HttpAnswer:
+    """What Connect answers when a change is accepted or done."""
+    return HttpAnswer(status, b"", "", headers)
 
 
 def refusal(status: int, message: str, *headers: tuple[str, str]) -> HttpAnswer:

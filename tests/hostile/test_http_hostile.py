@@ -18,7 +18,7 @@ import pytest
 from integration.authority import Authority
 
 from sparkmirror.model import FlowName
-from sparkmirror.rest import HttpDoor, address_of, connection, guard
+from sparkmirror.rest import AccessFiles, HttpDoor, address_of, connection, guard
 from sparkmirror.rest.answers import FlowAnswers
 from sparkmirror.rest.connection import CONNECTIONS_OF_ONE_MAX
 from sparkmirror.rest.rates import BURST
@@ -332,7 +332,7 @@ def test_a_token_is_asked_for_over_tls(tmp_path: Path) -> None:
     token.write_text(TOKEN)
     certificate = str(authority.issue("mirror"))
     trusting = ssl.create_default_context(cafile=str(authority.file))
-    with HttpDoor(address_of("0.0.0.0:0", token_file=str(token), certificate=certificate)) as door:
+    with HttpDoor(address_of("0.0.0.0:0", AccessFiles(token=str(token), certificate=certificate))) as door:
         door.show([])
         port = int(door.url.rpartition(":")[2])
         assert door.url.startswith("https://")

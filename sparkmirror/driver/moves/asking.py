@@ -41,11 +41,12 @@ TURNS = 3
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """How a request is asked: under which id, until when, and how it was typed."""
+    """How a request is asked: under which id, until when, how it was typed, and by whom, if not by this process's user."""
 
     id: str = ""
     wait_s: float = WAIT_S
     command: str = ""
+    who: str = ""
 
     def request(
         self, verb: str, who: str, *, topic: str | None, partition: int | None, arguments: Mapping[str, Any]
@@ -55,7 +56,7 @@ class Asking:
         return OwnerRequest(
             id=self.id or str(uuid.uuid4()),
             verb=verb,
-            who=who,
+            who=self.who or who,
             time_ms=now_ms,
             expires_ms=now_ms + int(self.wait_s * 1000),
             topic=topic or "",

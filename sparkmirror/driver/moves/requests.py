@@ -114,6 +114,15 @@ class OwnerWork:
             raise RequestRefused(f"topic {request.topic} has partitions 0 to {count - 1}, found {request.partition}")
         return chosen
 
+    def in_slot(self, partitions: Sequence[TopicPartition], slot: int | None) -> list[TopicPartition]:
+        """Those that a slot copies, or did; all of them if no slot is named."""
+        shown = self._context.status.partitions
+        return [p for p in partitions if slot is None or (p in shown and shown[p].slot == slot)]
+
+    def is_transformed(self, partition: TopicPartition) -> bool:
+        """Whether the transform query copies it, which cannot let go of a single partition."""
+        return self._context.transforms.are_for(partition.topic)
+
     def is_stopped(self, partition: TopicPartition) -> bool:
         """Whether it is not copied until somebody acts."""
         return partition in self._context.stopped
@@ -132,7 +141,7 @@ class OwnerWork:
     def pause(self, partitions: Sequence[TopicPartition], accepted: Sequence[str] = ()) -> Waits:
         """Until nobody writes these partitions; they stay closed until the request is done. Raises RequestRefused."""
         context = self._context
-        transformed = next((p for p in partitions if context.transforms.are_for(p.topic)), None)
+        transformed = next(filter(self.is_transformed, partitions), None)
         if transformed is not None:
             raise RequestRefused(
                 f"{transformed}: topic {transformed.topic} has transforms; its query cannot move a partition while it runs",
@@ -351,11 +360,20 @@ class Requests:
 
 
 def restart(work: OwnerWork, request: OwnerRequest) -> Steps:
-    """The verb that takes stopped partitions up again at once; answers when it is seen what becomes of them."""
+    """The verb that takes stopped partitions up again at once, with `running` also those that copy.
+
+    Answers when it is seen what becomes of the stopped ones.
+    """
+    chore = str(request.arguments.get("connector", ""))
+    if chore:
+        return Outcome(f"the {chore} connector is tried again at its next interval, as after every error")
     work.look()
-    partitions = work.scope(request)
+    partitions = work.in_slot(work.scope(request), request.arguments.get("slot"))
     tried = [p for p in partitions if work.condition(p)[0] in ("stopped", "waiting")]
     work.retry(tried)
+    if request.arguments.get("running"):
+        copying = [p for p in partitions if work.condition(p)[0] == "copying" and not work.is_transformed(p)]
+        yield from work.pause(copying)
     began = time.monotonic()
     while any(work.condition(p)[0] in ("opening", "recovering") for p in tried) and time.monotonic() - began < SEEN_S:
         yield

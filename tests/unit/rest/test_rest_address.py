@@ -9,7 +9,7 @@ import pytest
 from integration.authority import Authority
 
 from sparkmirror.errors import ConfigError
-from sparkmirror.rest import HttpDoor, address_of
+from sparkmirror.rest import AccessFiles, HttpDoor, address_of
 
 
 @pytest.mark.parametrize(
@@ -39,14 +39,14 @@ def test_elsewhere_needs_a_token_and_tls_or_the_users_word(tmp_path: Path) -> No
     token.write_text("0123456789abcdef\n")
     with pytest.raises(ConfigError, match="no --listen-token and --listen-certificate") as refused:
         address_of("0.0.0.0:0")
-    assert "--listen-open" in refused.value.hint
+    assert "--listen-open-read" in refused.value.hint
     with pytest.raises(ConfigError, match="no --listen-certificate"):
-        address_of("0.0.0.0:0", token_file=str(token))
+        address_of("0.0.0.0:0", AccessFiles(token=str(token)))
     with pytest.raises(ConfigError, match="no --listen-token"):
-        address_of("0.0.0.0:0", certificate=certificate)
-    guarded = address_of("0.0.0.0:0", token_file=str(token), certificate=certificate)
+        address_of("0.0.0.0:0", AccessFiles(certificate=certificate))
+    guarded = address_of("0.0.0.0:0", AccessFiles(token=str(token), certificate=certificate))
     assert guarded.token is not None and guarded.token.reveal() == "0123456789abcdef" and guarded.tls is not None
-    assert address_of("0.0.0.0:0", is_open=True).token is None
+    assert address_of("0.0.0.0:0", AccessFiles(is_open=True)).token is None
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"with a blank in it all", b"x" * 600, "ä".encode() * 20, b"line\n" * 9])
@@ -54,7 +54,7 @@ def test_a_token_that_is_none_is_refused_and_not_shown(tmp_path: Path, content: 
     file = tmp_path / "token"
     file.write_bytes(content)
     with pytest.raises(ConfigError, match="expected 16 to 512 visible ASCII signs") as refused:
-        address_of("80", token_file=str(file))
+        address_of("80", AccessFiles(token=str(file)))
     assert "umask 077" in refused.value.hint
     if content:
         assert content.decode(errors="replace") not in str(refused.value)
@@ -62,12 +62,12 @@ def test_a_token_that_is_none_is_refused_and_not_shown(tmp_path: Path, content: 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"--listen-token .*gone.*No such file"):
-        address_of("80", token_file=str(tmp_path / "gone"))
+        address_of("80", AccessFiles(token=str(tmp_path / "gone")))
     with pytest.raises(ConfigError, match=r"--listen-certificate .*gone.*No such file"):
-        address_of("80", certificate=str(tmp_path / "gone"))
+        address_of("80", AccessFiles(certificate=str(tmp_path / "gone")))
     (tmp_path / "wrong.pem").write_text("no certificate")
     with pytest.raises(ConfigError, match=r"wrong\.pem: expected a PEM file"):
-        address_of("80", certificate=str(tmp_path / "wrong.pem"))
+        address_of("80", AccessFiles(certificate=str(tmp_path / "wrong.pem")))
 
 
 def test_a_port_that_is_taken_is_told_with_who_to_ask() -> None:
