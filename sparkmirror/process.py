@@ -29,6 +29,11 @@ class Process:
         """The text that the owner record carries."""
         return f"{self.host}/pid {self.pid}/{self.boot}/{self.namespace}/{self.started}"
 
+    def is_neighbour(self, name: str) -> bool:
+        """Whether the named process runs, or ran, on this machine since its start and among the same processes."""
+        parts = name.split("/")
+        return len(parts) == 5 and (parts[0], parts[2], parts[3]) == (self.host, self.boot, self.namespace)
+
     def is_dead(self, name: str) -> bool:
         """Whether the named process ran where we can see, and is gone; False whenever that cannot be known."""
         parts = name.split("/")

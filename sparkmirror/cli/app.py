@@ -20,6 +20,7 @@ from sparkmirror.cli.plan import plan
 from sparkmirror.cli.records import records
 from sparkmirror.cli.restart import restart
 from sparkmirror.cli.run import PIPE_CLOSED, run, silence_stdout
+from sparkmirror.cli.status import status
 from sparkmirror.cli.text import printable
 from sparkmirror.cli.translate import translate
 from sparkmirror.cli.trying import try_command
@@ -47,6 +48,7 @@ app.command(cls=ClustersCommand)(reads_file(plan))
 app.command(cls=InspectCommand, context_settings=HELP_NAMES)(reads_file(inspect))
 app.command(cls=UsageCommand)(reads_file(translate))
 app.command()(demo)
+app.command(cls=UsageCommand)(reads_file(status))
 app.command(cls=UsageCommand)(reads_file(doctor))
 app.command("why", cls=UsageCommand)(reads_file(why_command))
 app.command(cls=UsageCommand)(reads_file(restart))

@@ -105,6 +105,7 @@ def run(
         door = _door(settings, listen, access)
         if door is not None:
             watchers.append(watching.enter_context(door))
+            mirror.url = door.url
             view.say("INFO", "-", f"listening on {door.url}: /health/ready, /flows, /metrics")
         with Signals() as signals:
             status = drive(mirror, view, signals, once=once)

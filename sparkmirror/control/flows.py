@@ -56,11 +56,13 @@ class Mirror:
         self._spark: SparkSlots | None = None
         self._unfit: EnvironmentUnfit | None = None
         self._is_stopping = False
+        self.url = ""  # where this process answers over HTTP: to be set before the start
 
     @property
     def statuses(self) -> list[FlowStatus]:
         """One per flow, copied: the flows' own threads go on changing theirs."""
-        return [_copy(conductor) for conductor in self._conductors]
+        written_ms = {name: ms for beats in self._heartbeats for name, ms in list(beats.written_ms.items())}
+        return [_copy(conductor, written_ms.get(conductor.status.name, -1)) for conductor in self._conductors]
 
     def check(self) -> None:
         """Raises unless some flow can run (all with `--once`). Changes nothing, so it may be interrupted anywhere."""
@@ -77,7 +79,7 @@ class Mirror:
             master=self._options.master, conf=self._options.conf, slots=sum(slots.values()), queries=queries
         )
         for flow in self._flows:
-            place = place_of(self._settings, flow, self._options, slots=slots[str(flow.name)])
+            place = place_of(self._settings, flow, self._options, slots=slots[str(flow.name)], url=self.url)
             discover = TopicControl(flow, known=self._known).discover
             conductor = Conductor(flow, place, self._spark, discover, self._options.verbs)
             self._conductors.append(conductor)
@@ -163,7 +165,7 @@ class Mirror:
         return found + [conductor.failure for conductor in self._conductors if conductor.failure is not None]
 
 
-def place_of(settings: Settings, flow: FlowSettings, options: RunOptions, *, slots: int) -> FlowPlace:
+def place_of(settings: Settings, flow: FlowSettings, options: RunOptions, *, slots: int, url: str = "") -> FlowPlace:
     """Where the flow's state lies."""
     path = os.path.abspath(settings.path)
     words = [shlex.quote(path)]
@@ -180,6 +182,7 @@ def place_of(settings: Settings, flow: FlowSettings, options: RunOptions, *, slo
         take_over=options.take_over,
         standby=options.standby,
         file_words=" ".join(words),
+        url=url,
     )
 
 
@@ -201,7 +204,7 @@ def run_flows(settings: Settings, options: RunOptions) -> list[FlowStatus]:
     return mirror.statuses
 
 
-def _copy(conductor: Conductor) -> FlowStatus:
+def _copy(conductor: Conductor, heartbeat_ms: int = -1) -> FlowStatus:
     status, silence = conductor.status, conductor.silence
     is_unknown = status.state == "running" and bool(silence)
     # list(dict.values()) runs without giving up the interpreter lock, so no other thread changes the dict meanwhile.
@@ -211,6 +214,7 @@ def _copy(conductor: Conductor) -> FlowStatus:
         state="unknown" if is_unknown else status.state,
         reason=silence if is_unknown else status.reason,
         taken_ms=int(time.time() * 1000),
+        heartbeat_ms=heartbeat_ms,
         partitions=partitions,
         stopped_topics=dict(status.stopped_topics),
         notes=status.notes.copy(),

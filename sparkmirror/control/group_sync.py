@@ -31,7 +31,7 @@ from sparkmirror.ledger import PartitionHistory
 from sparkmirror.model import Checkpoint, TopicPartition
 from sparkmirror.offsets import Basis, OffsetMap, TargetGroup, Translation, offsets_to_write
 from sparkmirror.state import CheckpointTable, FollowedTopic, SyncTable, read_settled
-from sparkmirror.status import CheckpointKey, FlowStatus
+from sparkmirror.status import CheckpointKey, FlowStatus, GroupCounts
 from sparkmirror.topology import group_filter, lag_group, policy_for, topic_filter
 from sparkmirror.wire import encode_checkpoint
 from sparkmirror.wire.error_codes import (
@@ -79,6 +79,9 @@ class GroupSync:
         self._is_loaded = False
         self._marks: dict[tuple[str, TopicPartition], _Mark] = {}
         self._barred: set[TopicPartition] = set()
+        self._placed: set[str] = set()  # groups that have a position in what is copied
+        self._unplaced: set[str] = set()  # those of them that have one without a checkpoint
+        self._unread: set[str] = set()  # groups that may not be read on the source
 
     # --- checkpoints -------------------------------------------------------------------------------------------
 
@@ -94,6 +97,8 @@ class GroupSync:
         notes = _Unplaced()
         news: list[Checkpoint] = []
         marks: dict[tuple[str, TopicPartition], _Mark] = {}
+        self._placed, self._unplaced = set(), set()
+        self._unread = {group for group, offsets in found.items() if offsets.error}
         for group, offsets in found.items():
             if offsets.error:
                 notes.refused[group] = offsets.error
@@ -157,6 +162,7 @@ class GroupSync:
                 continue
             if self._is_barred(partition, newest.target_topic):
                 continue
+            self._placed.add(group)
             mark = _Mark(_fingerprint(history), committed.offset, committed.metadata)
             remote = TopicPartition(newest.target_topic, partition.partition)
             if self._marks.get((group, partition)) == mark and remote not in elsewhere:
@@ -167,6 +173,7 @@ class GroupSync:
             if not is_plain:
                 notes.add(group, partition, committed.offset, found)
             if found is None:
+                self._unplaced.add(group)
                 continue
             checkpoint = Checkpoint(group, remote, committed.offset, found.downstream, committed.metadata)
             routed = elsewhere.pop(remote, checkpoint)
@@ -225,12 +232,18 @@ class GroupSync:
         listed = set(self._listed)
         groups = [group for group in self._checkpoints.groups() if group in listed]
         notes: list[str] = []
+        late, unread = set(self._unplaced), set(self._unread)
         for group, offsets in committed_offsets(self._target, groups).items():
             if not offsets.error and self._wanted(group, offsets):
-                notes += self._commit(group)
+                refused = self._commit(group)
+                notes += refused
+                late |= {group} if refused else set()
             elif offsets.error:
+                unread.add(group)
                 text = refusal(offsets.error, self._target.who, f"Read on group {group}")
                 notes.append(f"group {group} on {self._target.alias} cannot be read: {text}")
+        ready = self._placed - late - unread
+        self._status.groups = GroupCounts(len(ready), len(late - unread), len(unread))
         return notes
 
     def _wanted(self, group: str, offsets: GroupOffsets) -> dict[TopicPartition, Checkpoint]:

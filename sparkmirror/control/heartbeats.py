@@ -13,7 +13,7 @@ from sparkmirror.clusters import ClusterClient, append_records
 from sparkmirror.config import FlowSettings
 from sparkmirror.driver import ensure_compacted_topic
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.model import Heartbeat, TopicPartition
+from sparkmirror.model import FlowName, Heartbeat, TopicPartition
 from sparkmirror.topology import policy_for
 from sparkmirror.wire import encode_heartbeat
 
@@ -31,6 +31,7 @@ class Heartbeats:
         self._topic = policy_for(flows[0]).heartbeats_topic
         self._stop = threading.Event()
         self._beating = [flow for flow in flows if flow.emits_heartbeats and flow.emit_heartbeats_interval_seconds >= 0]
+        self.written_ms: dict[FlowName, int] = {}  # when each flow's newest heartbeat was written
         self._due = {flow.name: time.monotonic() + flow.emit_heartbeats_interval_seconds for flow in self._beating}
 
     def stop(self) -> None:
@@ -75,4 +76,5 @@ class Heartbeats:
         if entries:
             append_records(self._client, TopicPartition(self._topic, 0), entries, now_ms)
         for flow in due:
+            self.written_ms[flow.name] = now_ms
             self._due[flow.name] = now + flow.emit_heartbeats_interval_seconds

@@ -1,6 +1,6 @@
-"""Exit statuses of every verb, in one table. Program errors have their own statuses (errors.py).
+"""Exit statuses of every verb, in one table (translate has those of inspect). Program errors have their own (errors.py).
 
-| status | inspect, doctor, why, translate | plan                    | run, run --once                     | offsets      |
+| status | inspect, doctor, status, why    | plan                    | run, run --once                     | offsets      |
 |--------|---------------------------------|-------------------------|-------------------------------------|--------------|
 | 0      | nothing is wrong                | ready                   | ended in order                      | done         |
 | 1      | wrong options or configuration  |                         |                                     |              |

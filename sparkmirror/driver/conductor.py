@@ -259,6 +259,7 @@ class Conductor:
     def _own(self) -> None:
         self._mm2.refuse(self._stop)  # it may have been started while we stood by
         self._context.ownership = own(self._context, self._stop)
+        self.status.owner, self.status.owned_since_ms = self._context.owned.owner.name, int(time.time() * 1000)
 
     def _or_stand_by(self, action: Callable[[], None]) -> None:
         """Now, or as soon as nobody else runs the flow, if this process is there to wait for that."""

@@ -36,6 +36,7 @@ class FlowPlace:
     take_over: bool
     standby: bool = False
     file_words: str = ""
+    url: str = ""  # where this process answers over HTTP
 
 
 @dataclass(slots=True)
@@ -163,7 +164,13 @@ class FlowContext:
         now = time.monotonic()
         if now >= self._beat_due:
             self._beat += 1
-            self.sign(beat=self._beat, source_seen_ms=self.source_seen_ms)
+            status = self.status
+            self.sign(
+                beat=self._beat,
+                source_seen_ms=self.source_seen_ms,
+                since_ms=status.owned_since_ms,
+                url=self.place.url,
+            )
             self._beat_due = now + OWNER_BEAT_S  # one that could not be written stays due: the flow is not well
 
     def show(self, partition: TopicPartition, state: str, code: str = "", reason: str = "") -> None:

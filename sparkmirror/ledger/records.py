@@ -89,7 +89,8 @@ class Owner:
     """The process that owns the flow; `beat` changes while it runs.
 
     The cluster ids say which clusters the aliases meant. `source_seen_ms` is when the source last answered: until then
-    the records of its ends are all that there was.
+    the records of its ends are all that there was. `since_ms` is when it began to own the flow, `url` where it answers over
+    HTTP.
     """
 
     generation: Whole
@@ -103,6 +104,8 @@ class Owner:
     source_cluster_id: str = ""
     target_cluster_id: str = ""
     source_seen_ms: WholeOrUnknown = -1
+    since_ms: WholeOrUnknown = -1
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +336,7 @@ _NAMES = {
     "source_cluster_id": "source cluster",
     "target_cluster_id": "target cluster",
     "source_seen_ms": "source seen",
+    "since_ms": "since",
     "expires_ms": "expires",
     "offsets_topic_id": "offsets topic id",
 }
@@ -352,7 +356,7 @@ _KEY_FIELDS: dict[type, set[str]] = {
 }
 # Left out of the value while they say nothing, so that records of older versions keep their bytes.
 _UNLESS_EMPTY: dict[type, set[str]] = {
-    Owner: {"source cluster", "target cluster", "source seen"},
+    Owner: {"source cluster", "target cluster", "source seen", "since", "url"},
     State: {"hint", "detail"},
     OwnerRequest: {"topic", "partition", "arguments", "command"},
     OwnerAnswer: {"detail"},

@@ -5,24 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from urllib.parse import unquote
 
 from sparkmirror.metrics import MirrorMetrics, exposition
 from sparkmirror.rest.messages import HttpAnswer, json_answer, refusal
-from sparkmirror.status import (
-    FlowStatus,
-    PartitionStatus,
-    counted_states,
-    flow_lag,
-    flow_state,
-    is_healthy,
-    partition_lag,
-    partition_lag_ms,
-    stopped_partitions,
-    troubles,
-)
+from sparkmirror.status import FlowStatus, PartitionStatus, is_healthy, partition_lag, partition_lag_ms
+from sparkmirror.status.outline import SCHEMA, health_fields, lag_fields, outline, time_text
 
 LIVE, READY, HEALTHY, METRICS, FLOWS = "/health/live", "/health/ready", "/health/flows", "/metrics", "/flows"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
@@ -30,8 +19,6 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 LOOK_S_MAX = 30.0
 KEPT_S = 1.0  # receipts come once a second: answers that are younger are the same answers
 KEPT_TIMES = 10.0  # as long as it took to make it, an answer is kept so many times: they cost a tenth of a core at most
-SCHEMA = 1  # fields may be added under the same number
-TROUBLES_MAX = 50  # in the list of flows; a flow's own page has all
 
 # A pod must not fall out of rotation because one partition is stopped, or because a cluster is silent for a moment.
 _READY_STATES = frozenset({"running", "degraded", "unknown", "standby"})
@@ -88,7 +75,7 @@ class FlowAnswers:
 
     def _ready(self) -> HttpAnswer:
         """Whether every flow does what it is there for; a standby's task is to wait."""
-        flows = [_health(flow) for flow in self._flows]
+        flows = [health_fields(flow) for flow in self._flows]
         states = {flow["state"] for flow in flows}
         is_ready = bool(flows) and states <= _READY_STATES
         status = "not ready" if flows else "starting"
@@ -99,7 +86,7 @@ class FlowAnswers:
 
     def _all_healthy(self) -> HttpAnswer:
         """Whether every flow is as it should be: none degraded, stopped, failed, unknown or waiting for a cluster."""
-        flows = [_health(flow) | _behind(flow) for flow in self._flows]
+        flows = [health_fields(flow) | lag_fields(flow) for flow in self._flows]
         is_fine = bool(flows) and all(is_healthy(flow) for flow in self._flows)
         hanging = self._hanging()
         status = hanging or ("healthy" if is_fine else "unhealthy" if flows else "starting")
@@ -115,7 +102,7 @@ class FlowAnswers:
         return HttpAnswer(200, exposition(metrics).encode(), PROMETHEUS)
 
     def _outlines(self) -> HttpAnswer:
-        return json_answer(200, {"schema": SCHEMA, "flows": [_outline(flow) for flow in self._flows]})
+        return json_answer(200, {"schema": SCHEMA, "flows": [outline(flow) for flow in self._flows]})
 
     def _one(self, name: str) -> HttpAnswer:
         for flow in self._flows:
@@ -125,46 +112,12 @@ class FlowAnswers:
         return refusal(404, f"expected a flow of this process ({known}), found another name")
 
 
-def _health(flow: FlowStatus) -> dict[str, object]:
-    return {"flow": str(flow.name), "state": flow_state(flow), "reason": flow.reason}
-
-
-def _behind(flow: FlowStatus) -> dict[str, object]:
-    """The lag is null unless it is known of every partition now; then `lag_known` is what is, or was at `lag_as_of`."""
-    lag = flow_lag(flow)
-    return {
-        "stopped_partitions": stopped_partitions(flow),
-        "lag": lag.records,
-        "lag_seconds": lag.seconds,
-        "lag_known": lag.known,
-        "lag_seconds_known": None if lag.oldest_ms is None else lag.oldest_ms / 1000,
-        "lag_unknown_partitions": lag.unknown,
-        "lag_as_of": _time(lag.as_of_ms),
-    }
-
-
-def _outline(flow: FlowStatus) -> dict[str, object]:
-    found = troubles(flow)
-    return _health(flow) | _behind(flow) | {
-        "records": flow.records,
-        "bytes": flow.record_bytes,
-        "gaps": flow.gaps,
-        "slots": flow.slots,
-        "slots_started": flow.slots_started,
-        "partitions": dict(counted_states(flow)),
-        "chores": {chore: trouble for chore, trouble in flow.chores.items() if trouble},
-        "troubles": [{"what": t.what, "state": t.state, "code": t.code, "reason": t.reason, "lag": t.lag}
-                     for t in found[:TROUBLES_MAX]],
-        "troubles_left_out": max(len(found) - TROUBLES_MAX, 0),
-    }  # fmt: skip
-
-
 def _whole(flow: FlowStatus) -> HttpAnswer:
     stopped = [{"topic": topic, "reason": reason} for topic, reason in sorted(flow.stopped_topics.items())]
     partitions = [_partition(flow, status) for _, status in sorted(flow.partitions.items())]
     notes = {"notes": [*flow.notes], "notes_left_out": flow.notes.left_out}
     more = notes | {"stopped_topics": stopped, "partition_list": partitions}
-    return json_answer(200, {"schema": SCHEMA} | _outline(flow) | more)
+    return json_answer(200, {"schema": SCHEMA} | outline(flow) | more)
 
 
 def _partition(flow: FlowStatus, status: PartitionStatus) -> dict[str, object]:
@@ -181,14 +134,9 @@ def _partition(flow: FlowStatus, status: PartitionStatus) -> dict[str, object]:
         "lag": partition_lag(flow, status),
         "lag_seconds": None if age_ms is None else age_ms / 1000,
         "lag_known": status.lag,
-        "lag_as_of": _time(status.end_seen_ms),
+        "lag_as_of": time_text(status.end_seen_ms),
         "records": status.records,
         "bytes": status.record_bytes,
         "gap_offsets": status.gap_offsets,
     }
 
-
-def _time(ms: int) -> str | None:
-    if ms < 0:
-        return None
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -226,6 +226,7 @@ class Runner:
     who: str = ""
     seen_ms: int | None = None
     both: bool = False  # sparkmirror and MirrorMaker 2 at the same time
+    since_ms: int | None = None  # when it began to own the flow, as far as its ledger says
 
     @property
     def is_running(self) -> bool:

@@ -1,6 +1,14 @@
 """What a flow and its partitions do now, as values that every view shows. Pure."""
 
-from sparkmirror.status.flow_status import CheckpointKey, Discovery, FlowNotes, FlowStatus, MirroredTopic, PartitionStatus
+from sparkmirror.status.flow_status import (
+    CheckpointKey,
+    Discovery,
+    FlowNotes,
+    FlowStatus,
+    GroupCounts,
+    MirroredTopic,
+    PartitionStatus,
+)
 from sparkmirror.status.health import (
     Trouble,
     TroubleGroup,
@@ -19,6 +27,7 @@ __all__ = [
     "FlowLag",
     "FlowNotes",
     "FlowStatus",
+    "GroupCounts",
     "MirroredTopic",
     "PartitionStatus",
     "Trouble",

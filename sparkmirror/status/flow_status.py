@@ -48,6 +48,15 @@ class CheckpointKey(NamedTuple):
     partition: int
 
 
+class GroupCounts(NamedTuple):
+    """How many groups would continue on the target where they are on the source, how many would not, and of how many that
+    is not known."""
+
+    ready: int = 0
+    unsynced: int = 0
+    unknown: int = 0
+
+
 @dataclass(slots=True)
 class PartitionStatus:
     """One partition: "opening", "copying", "waiting", "stopped", "recovering", "closed"; why; and how far."""
@@ -138,6 +147,10 @@ class FlowStatus:
     checkpoints: dict[CheckpointKey, tuple[int, int]] = field(default_factory=dict)
     slots: int = 0  # launched; 0 before there was anything to copy
     slots_started: int = 0  # those that have a core, and beat
+    groups: GroupCounts | None = None  # None: not known, or group offsets are not synced
+    heartbeat_ms: int = -1  # of the flow's newest heartbeat on the target
+    owner: str = ""  # the process that owns the flow, or owned it last
+    owned_since_ms: int = -1
     is_given_back: bool = False  # this process was the owner to a good end
     target_cluster_id: str = ""  # as Kafka names it; "" before it was seen
     source_seen_ms: int = -1  # when the source last told its ends

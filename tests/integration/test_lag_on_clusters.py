@@ -15,6 +15,7 @@ from typing import Any
 
 import kafka
 import pytest
+from host import hosted_command
 from integration.mirroring import (
     LiveMirror,
     await_true,
@@ -45,6 +46,7 @@ class Watched:
     target: LocalCluster
     mirror: LiveMirror
     port: int
+    file: str
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and body."""
@@ -60,6 +62,13 @@ class Watched:
         found = json.loads(body)
         assert isinstance(found, dict)
         return found
+
+    def status(self, *words: str) -> tuple[int, dict[str, Any]]:
+        """How `sparkmirror status` ends, and what it says of the flow."""
+        ended = hosted_command("status", self.file, "--json", *words)
+        assert "Traceback" not in ended.stderr, ended.stderr
+        [flow] = json.loads(ended.stdout)["flows"]
+        return ended.returncode, flow
 
     def partition(self, topic: str, index: int) -> dict[str, Any]:
         """What is said of one partition."""
@@ -106,7 +115,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         settings = write_settings(folder / "mm2.properties", flow_settings(source, target, alias="late", topics="late-.*"))
         with live_mirror(settings, "--listen", str(port)) as mirror:
             mirror.await_said("listening on")
-            watched = Watched(source, target, mirror, port)
+            watched = Watched(source, target, mirror, port, str(settings))
             await_true(lambda: json.loads(watched.get("/flows")[1])["flows"], 60)
             await_true(lambda: watched.flow()["records"] == 26, 90, "all is copied")
             yield watched
@@ -152,6 +161,21 @@ def test_a_stopped_partition_makes_its_flow_degraded_and_its_lag_grows_with_the_
     watched.mirror.await_said(f"lag={flow['lag']} lag_seconds=", 15)
 
 
+def test_status_asks_the_process_that_it_finds_by_the_ledger_and_both_clusters_say_the_same(watched: Watched) -> None:
+    behind = log_ends(watched.source, "late-orders")[0] - 5
+    await_true(lambda: watched.flow()["owner"] is not None, 15)
+    status, by_process = watched.status()
+    assert (status, by_process["from"]) == (4, f"http://127.0.0.1:{watched.port}")
+    status, by_clusters = watched.status("--url", "http://127.0.0.1:1")
+    assert (status, by_clusters["from"]) == (4, "both clusters")
+    for found in (by_process, by_clusters):
+        assert (found["state"], found["lag"], found["stopped_partitions"]) == ("degraded", behind, 1)
+        assert [trouble["code"] for trouble in found["troubles"]] == ["RECORD_TOO_LARGE"]
+        assert abs(time.time() - _seconds(found["owned_since"])) < 600
+    assert by_clusters["owner"] == by_process["owner"]
+    assert by_clusters["lag_seconds"] == pytest.approx(by_process["lag_seconds"], abs=20)
+
+
 def test_everything_in_a_topic_that_was_created_again_is_behind(watched: Watched) -> None:
     recreate_topic(watched.source, "late-again")
     produce(watched.source, "late-again", 0, numbered(4))
@@ -160,6 +184,7 @@ def test_everything_in_a_topic_that_was_created_again_is_behind(watched: Watched
     produce(watched.source, "late-again", 0, numbered(6))
     await_true(lambda: watched.partition("late-again", 0)["lag"] == log_ends(watched.source, "late-again")[0] == 10, 15)
     await_true(lambda: watched.ends_in_ledger().get(("late-again", 0), (-1, -1))[0] == 10, 20)
+    assert watched.status("--url", "http://127.0.0.1:1")[1]["lag"] == watched.flow()["lag"]
     assert watched.metric("sparkmirror_flow_degraded", source="late") == "2"
 
 
@@ -189,6 +214,11 @@ def test_a_source_that_is_gone_is_unknown_within_seconds_and_what_was_known_is_s
         await_true(lambda: float(watched.metric("sparkmirror_partition_lag_seconds", **tags)) >= age + 2, 15)
         assert watched.get("/health/flows")[0] == 503
         watched.mirror.await_said(f"lag=? lag_known={known} as_of=", 20, after=before)
+        if how == "kill":
+            status, flow = watched.status("--url", "http://127.0.0.1:1")
+            assert (status, flow["state"], flow["lag"]) == (4, "unknown", None)
+            # Where the topic that was created again began, only the process had seen.
+            assert (flow["lag_known"], flow["lag_unknown_partitions"]) == (known - 10, 4)
     finally:
         source.resume(1) if how == "suspend" else source.start(1)
     await_true(lambda: watched.flow()["lag"] == known, 90, "the lag is known again")

@@ -172,7 +172,7 @@ def test_every_code_in_a_comment_has_its_key_in_docs() -> None:
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("status mm2.properties", "no command status"),
+        ("stat mm2.properties", "no command stat"),
         ("run mm2.properties --onse", "--onse"),
         ("offsets skip mm2.properties --topic orders --partition one", "--partition"),
         ("plan FILE --json --yes", "--yes"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sparkmirror.clusters import ClusterClient, ListedGroup
 from sparkmirror.config import FlowSettings
 from sparkmirror.process import Process
@@ -33,7 +35,7 @@ def runner_of(
         return Runner("mm2", mm2_state, flow.group_id)
     ours = _ours(flow, ledger, target)
     if ours.is_running:
-        return Runner("sparkmirror", "running", ours.who, ours.seen_ms, both=is_mm2)
+        return replace(ours, both=is_mm2)
     if is_mm2 or (mm2_ran and not ours_is_newer):
         return Runner("mm2", mm2_state, flow.group_id)
     return ours
@@ -45,4 +47,4 @@ def _ours(flow: FlowSettings, ledger: LedgerTable, target: ClusterClient) -> Run
     is_fresh = not owner.released and abs(now_ms() - seen_ms) < FRESH_MS and not Process.this().is_dead(owner.name)
     found = None if is_fresh else owner_status(target, ledger_topic(flow.name.source), ledger)
     state = "running" if found is None or found.state == "alive" else found.state
-    return Runner("sparkmirror", state, owner.name, seen_ms)
+    return Runner("sparkmirror", state, owner.name, seen_ms, since_ms=owner.since_ms if owner.since_ms >= 0 else None)

@@ -7,9 +7,10 @@ import json
 import pytest
 
 from sparkmirror.model import FlowName, TopicPartition
-from sparkmirror.rest.answers import KEPT_S, LOOK_S_MAX, TROUBLES_MAX, FlowAnswers
+from sparkmirror.rest.answers import KEPT_S, LOOK_S_MAX, FlowAnswers
 from sparkmirror.rest.rates import Rates
 from sparkmirror.status import FlowStatus, PartitionStatus
+from sparkmirror.status.outline import TROUBLES_MAX
 
 ORDERS = TopicPartition("orders", 3)
 
