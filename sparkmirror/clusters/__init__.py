@@ -34,6 +34,7 @@ from sparkmirror.clusters.log import (
     read_to_end,
     whole_batch,
 )
+from sparkmirror.clusters.membership import GroupMembership, JoinedMember
 from sparkmirror.clusters.metadata import (
     METADATA_VERSIONS,
     ClusterView,
@@ -115,7 +116,9 @@ __all__ = [
     "FetchFrom",
     "FetchLimits",
     "FetchedPartition",
+    "GroupMembership",
     "GroupOffsets",
+    "JoinedMember",
     "Leader",
     "Listed",
     "ListedGroup",

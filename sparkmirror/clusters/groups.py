@@ -18,6 +18,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 
 from sparkmirror.clusters.client import ClusterClient, by_topic
 from sparkmirror.clusters.connection import Connection
+from sparkmirror.clusters.membership import JoinedMember
 from sparkmirror.errors import ClusterUnreachable, ConnectionLost
 from sparkmirror.model import TopicPartition
 from sparkmirror.wire import error_codes as codes
@@ -176,16 +177,16 @@ def _read_fetched(answer: Any) -> Iterator[tuple[str, GroupOffsets]]:
 
 
 def commit_offsets(
-    client: ClusterClient, group: str, offsets: Mapping[TopicPartition, Committed]
+    client: ClusterClient, group: str, offsets: Mapping[TopicPartition, Committed], member: JoinedMember | None = None
 ) -> dict[TopicPartition, int]:
-    """Commits for a group without members; the error code of each partition, 0 for done."""
+    """Commits for a group without members, or as one of its members; the error code of each partition, 0 for done."""
 
     def send() -> dict[TopicPartition, int]:
         node = _nodes_of(client, [group])[group]
         if node < 0:
             _forget(client, [group])
             return dict.fromkeys(offsets, -node)
-        answer = _ask(client, node, [group], lambda c: _commit_request(c, group, offsets))
+        answer = _ask(client, node, [group], lambda c: _commit_request(c, group, offsets, member))
         codes = {
             TopicPartition(topic.name, part.partition_index): int(part.error_code)
             for topic in answer.topics
@@ -200,7 +201,9 @@ def commit_offsets(
     return client.retry(send)
 
 
-def _commit_request(connection: Connection, group: str, offsets: Mapping[TopicPartition, Committed]) -> Any:
+def _commit_request(
+    connection: Connection, group: str, offsets: Mapping[TopicPartition, Committed], member: JoinedMember | None
+) -> Any:
     version = connection.version(ApiKey.OffsetCommit, lowest=7, highest=9)
     topic_type = OffsetCommitRequest.OffsetCommitRequestTopic
     entry = topic_type.OffsetCommitRequestPartition
@@ -221,8 +224,8 @@ def _commit_request(connection: Connection, group: str, offsets: Mapping[TopicPa
     return OffsetCommitRequest(
         version=version,
         group_id=group,
-        generation_id_or_member_epoch=-1,
-        member_id="",
-        group_instance_id=None,
+        generation_id_or_member_epoch=-1 if member is None else member.generation,
+        member_id="" if member is None else member.member_id,
+        group_instance_id=None if member is None else member.instance,
         topics=topics,
     )

@@ -216,8 +216,8 @@ _SOURCE = [
     Key("emit.offset-syncs.enabled", BOOLEAN, "true", "write offset syncs", _CONN),
     Key("heartbeats.replication.enabled", BOOLEAN, "true", "copy heartbeats topics whatever `topics` says", _CONN),
     Key("lag.group.enabled", BOOLEAN, "true",
-        "commit the mirror's position on the source as group connect-MirrorSourceConnector-<target>, so that lag tools "
-        "show it", _CONN, ours=True),
+        "commit the mirror's position on the source as group connect-MirrorSourceConnector-<target>, and its lag on the "
+        "target as group connect-MirrorSourceConnector, so that lag tools show it", _CONN, ours=True),
     Key("metric.names.formats", LIST, "legacy", "names of metrics", _CONN, choices=("legacy", "new"),
         unused="figures are written under the legacy names"),
     Key("on.source.gap", STRING, "stop",

@@ -11,8 +11,10 @@ from sparkmirror.control.chores import Chore, Chores
 from sparkmirror.control.configs import ConfigSync
 from sparkmirror.control.group_sync import GroupSync
 from sparkmirror.control.lag_group import LagGroup
+from sparkmirror.control.target_lag import CHORE, TargetLag
 from sparkmirror.driver import FlowPlace
 from sparkmirror.status import FlowStatus
+from sparkmirror.topology import policy_for
 
 LAG_S = 5.0
 
@@ -52,7 +54,9 @@ class FlowChores:
                 interval = flow.sync_group_offsets_interval_seconds
                 yield Chore("group offsets", interval, groups.commit, at_end=True)
         if flow.lag_group_enabled:
-            yield Chore("lag group", LAG_S, LagGroup(self._status, source).commit, at_end=True)
+            yield Chore("lag group", LAG_S, LagGroup(self._status, source, policy_for(flow)).commit, at_end=True)
+            if self._place.once:  # else a member of the group commits
+                yield Chore(CHORE, LAG_S, TargetLag(flow, self._status, target).commit_alone, at_end=True)
 
     def _topics(self) -> frozenset[str]:
         """A new topic gets its rights soon after its creation, not an interval later."""

@@ -15,6 +15,7 @@ from sparkmirror.config import ClusterSettings, FlowSettings, Settings, require_
 from sparkmirror.control.flow_chores import FlowChores
 from sparkmirror.control.heartbeats import Heartbeats
 from sparkmirror.control.loops import KnownFlows, report_loops
+from sparkmirror.control.target_lag import TargetLagMember
 from sparkmirror.control.topics import TopicControl
 from sparkmirror.driver import Conductor, FlowPlace, Verb
 from sparkmirror.errors import ClusterUnreachable, EnvironmentUnfit, SparkmirrorError
@@ -86,6 +87,9 @@ class Mirror:
             thread = self._begin(str(flow.name), conductor.run)
             chores = FlowChores(flow, place, conductor.status, is_over=lambda thread=thread: not thread.is_alive())  # type: ignore[misc]
             self._begin(f"{flow.name} chores", chores.run)
+            if flow.lag_group_enabled and not self._options.once:
+                lag = TargetLagMember(flow, conductor.status, is_over=lambda thread=thread: not thread.is_alive())  # type: ignore[misc]
+                self._begin(f"{flow.name} lag", lag.run)
         if not self._options.once:
             self._start_heartbeats()
         threading.Thread(target=self._await_spark, args=(self._spark,), name="await spark", daemon=True).start()

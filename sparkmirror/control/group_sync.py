@@ -32,7 +32,7 @@ from sparkmirror.model import Checkpoint, TopicPartition
 from sparkmirror.offsets import Basis, OffsetMap, TargetGroup, Translation, offsets_to_write
 from sparkmirror.state import CheckpointTable, FollowedTopic, SyncTable, read_settled
 from sparkmirror.status import CheckpointKey, FlowStatus, GroupCounts
-from sparkmirror.topology import group_filter, lag_group, policy_for, topic_filter
+from sparkmirror.topology import group_filter, is_lag_group, policy_for, topic_filter
 from sparkmirror.wire import encode_checkpoint
 from sparkmirror.wire.error_codes import (
     GROUP_AUTHORIZATION_FAILED,
@@ -133,11 +133,10 @@ class GroupSync:
         if self._listed and (not self._flow.refresh_groups_enabled or now < self._refresh_due):
             return
         self._refresh_due = now + self._flow.refresh_groups_interval_seconds
-        ours = lag_group(self._flow.name.target)
         listed = [
             group.name
             for group in list_groups(self._source)
-            if group.name != ours and group.kind.lower() != SHARE_GROUP and self._groups.wants(group.name)
+            if not is_lag_group(group.name) and group.kind.lower() != SHARE_GROUP and self._groups.wants(group.name)
         ]
         # A group that we may not describe any more is not listed either: it must not be missed in silence.
         gone = committed_offsets(self._source, set(self._listed) - set(listed))

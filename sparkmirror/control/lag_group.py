@@ -10,7 +10,7 @@ import time
 from sparkmirror.clusters import ClusterClient, Committed, commit_offsets, refusal
 from sparkmirror.model import TopicPartition
 from sparkmirror.status import FlowStatus
-from sparkmirror.topology import lag_group
+from sparkmirror.topology import ReplicationPolicy, lag_group
 from sparkmirror.wire.error_codes import (
     CLUSTER_AUTHORIZATION_FAILED,
     GROUP_AUTHORIZATION_FAILED,
@@ -29,10 +29,10 @@ GONE = frozenset({UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID})
 
 
 class LagGroup:
-    """Commits where the copy is proven up to."""
+    """Commits where the copy is proven up to; not of heartbeats, so that what is copied can sum to 0."""
 
-    def __init__(self, status: FlowStatus, source: ClusterClient) -> None:
-        self._status, self._source = status, source
+    def __init__(self, status: FlowStatus, source: ClusterClient, policy: ReplicationPolicy) -> None:
+        self._status, self._source, self._policy = status, source, policy
         self._group = lag_group(status.name.target)
         self._committed: dict[TopicPartition, int] = {}
         self._again_due = time.monotonic() + AGAIN_S
@@ -46,7 +46,7 @@ class LagGroup:
             self._committed.clear()
             self._again_due = time.monotonic() + AGAIN_S
         known = [p for p in list(self._status.partitions.values()) if p.lag is not None and not p.is_gone]
-        now = {p.partition: p.next_upstream for p in known}
+        now = {p.partition: p.next_upstream for p in known if not self._policy.is_heartbeats_topic(p.partition.topic)}
         moved = {p: offset for p, offset in now.items() if self._committed.get(p) != offset}
         if not moved:
             return []

@@ -28,6 +28,7 @@ from sparkmirror.topology.loops import (
 )
 from sparkmirror.topology.plan import Action, TopicChange, TopicDecision, plan_topics, select_topics
 from sparkmirror.topology.policy import (
+    LAG_GROUP,
     CustomReplicationPolicy,
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
@@ -35,6 +36,7 @@ from sparkmirror.topology.policy import (
     connect_configs_topic,
     connect_offsets_topic,
     connect_status_topic,
+    is_lag_group,
     lag_group,
     ledger_topic,
     offset_syncs_topic,
@@ -42,6 +44,7 @@ from sparkmirror.topology.policy import (
 )
 
 __all__ = [
+    "LAG_GROUP",
     "Action",
     "ConfigPropertyFilter",
     "ConfigRules",
@@ -71,6 +74,7 @@ __all__ = [
     "find_loops",
     "group_filter",
     "is_cycle",
+    "is_lag_group",
     "lag_group",
     "ledger_topic",
     "may_loop",

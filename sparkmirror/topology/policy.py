@@ -273,9 +273,18 @@ def ledger_topic(source_alias: str) -> str:
     return f"mm2-ledger.{source_alias}.internal"
 
 
+# The group on the target that shows the lag of the flows into it.
+LAG_GROUP = "connect-MirrorSourceConnector"
+
+
 def lag_group(target_alias: str) -> str:
     """The group on the source that shows how far the copy into `target_alias` has come; MM2's filter leaves it out."""
-    return f"connect-MirrorSourceConnector-{target_alias}"
+    return f"{LAG_GROUP}-{target_alias}"
+
+
+def is_lag_group(group: str) -> bool:
+    """Whether the group is a mirror's picture of its own lag, which no flow copies."""
+    return group == LAG_GROUP or group.startswith(f"{LAG_GROUP}-")
 
 
 def connect_offsets_topic(source_alias: str) -> str:

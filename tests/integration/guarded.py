@@ -196,6 +196,8 @@ LOSSES = {
     "READ group": Loss("calm", "target", "Group", "GROUP", ("Read",), "user writer needs Read on group calm-group"),
     "READ lag group": Loss("full", "source", "Group", "connect-MirrorSourceConnector-B", ("Read",),
                            "user watcher needs Read on group connect-MirrorSourceConnector-full-to"),
+    "READ target's lag group": Loss("full", "target", "Group", "connect-MirrorSourceConnector", ("Read",),
+                                    "user writer needs Read on group connect-MirrorSourceConnector"),
     "DESCRIBE MirrorMaker 2's group": Loss("full", "target", "Group", "A-mm2", ("Describe",),
                                            "user writer needs Describe on group full-mm2"),
     "DESCRIBE cluster": Loss("full", "source", "Cluster", "kafka-cluster", ("Describe",),

@@ -9,7 +9,7 @@ from sparkmirror.clusters import GroupOffsets, ListedGroup
 from sparkmirror.model import TopicPartition
 from sparkmirror.state import FlowState, LedgerTable, Part
 from sparkmirror.state.facts import Copy, GroupFacts
-from sparkmirror.topology import group_filter, lag_group
+from sparkmirror.topology import group_filter, is_lag_group
 
 PROTOCOLS = ("", "consumer")
 SHARE = "share"
@@ -29,14 +29,17 @@ class Commits:
 def gather_commits(state: FlowState) -> Commits:
     """Lists and commits of every group that passes the filter."""
     flow = state.flow
-    wants = group_filter(flow).wants
-    ours = lag_group(flow.name.target)
+    selected_by = group_filter(flow).wants
+
+    def wants(name: str) -> bool:
+        return not is_lag_group(name) and selected_by(name)
+
     there, here = state.groups("source"), state.groups("target")
-    selected = [g.name for g in there.values() if _is_consumer(g) and g.name != ours and wants(g.name)]
+    selected = [g.name for g in there.values() if _is_consumer(g) and wants(g.name)]
     only = [g.name for g in here.values() if g.name not in there and _is_consumer(g) and wants(g.name)]
     remembered: list[str] = []  # groups that no cluster shows, but whose checkpoints the target has
     if Part.SOURCE_GROUPS in state.unknown:
-        known = {*there, *here, ours}
+        known = {*there, *here}
         remembered = [name for name in state.checkpoints().last.groups() if name not in known and wants(name)]
     source = state.commits("source", selected)
     target = state.commits("target", [*selected, *only[:TARGET_ONLY_MAX], *remembered])
