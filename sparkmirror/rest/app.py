@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from sparkmirror.rest.answers import FlowAnswers
 from sparkmirror.rest.guard import FAILED
 from sparkmirror.rest.paths import METHODS, Paths, refuse, response, routes_of
 
 
-def application(answers: FlowAnswers, paths: Paths, note: Callable[[Exception], None]) -> Starlette:
+def application(
+    answers: FlowAnswers, page: Sequence[BaseRoute], paths: Paths, note: Callable[[Exception], None]
+) -> Starlette:
     """Everything that is served."""
 
     async def look(request: Request) -> Response:
@@ -31,5 +33,5 @@ def application(answers: FlowAnswers, paths: Paths, note: Callable[[Exception], 
         note(error)  # before the caller has the answer; Starlette raises it again
         return response(FAILED)
 
-    routes = [*routes_of(paths), Route("/{path:path}", look, methods=METHODS)]
+    routes = [*page, *routes_of(paths), Route("/{path:path}", look, methods=METHODS)]
     return Starlette(routes=routes, exception_handlers={HTTPException: refuse, Exception: fail})

@@ -23,6 +23,7 @@ from sparkmirror.rest.connect import ConnectWorker
 from sparkmirror.rest.connection import IDLE_S, Connections
 from sparkmirror.rest.connectors import MirrorConnector, Named, connectors_of
 from sparkmirror.rest.guard import Guard
+from sparkmirror.rest.page import OperatorPage
 from sparkmirror.rest.paths import Paths, Workers, merged
 from sparkmirror.status import FlowStatus
 
@@ -32,7 +33,9 @@ WAITING_MAX = 128  # callers that the kernel keeps until they are accepted
 class HttpDoor:
     """Listens from the beginning, so that a port that is taken ends the run before it began; answers while entered."""
 
-    def __init__(self, address: ListenAddress, settings: Settings | None = None) -> None:
+    def __init__(
+        self, address: ListenAddress, settings: Settings | None = None, page: OperatorPage | None = None
+    ) -> None:
         self._socket = _bound(address)
         host, port = self._socket.getsockname()[:2]
         place = f"{f'[{host}]' if ':' in host else host}:{port}"
@@ -41,8 +44,9 @@ class HttpDoor:
         self._connections = Connections(address.tls)
         self._settings, self._texts = settings, {} if settings is None else shown_connector_texts(settings)
         self._seen: tuple[Sequence[FlowStatus], list[MirrorConnector]] | None = None
+        self._page = OperatorPage(settings) if page is None else page
         paths = merged(ConnectWorker(self._connectors, place, self._cluster_id).paths(), self._changes(place))
-        routes = application(self._answers, paths, self._connections.note_failure)
+        routes = application(self._answers, self._page.routes(), paths, self._connections.note_failure)
         self._guard = Guard(
             routes, self._connections, address.token, _names(address), address.operate_token, address.is_open,
             address.is_loopback,
@@ -78,10 +82,12 @@ class HttpDoor:
     def __exit__(self, *_: object) -> None:
         self._server.should_exit = self._server.force_exit = True
         self._thread.join()
+        self._page.close()
 
     def show(self, flows: Sequence[FlowStatus]) -> None:
         """One look at the flows, called often."""
         self._answers.show(flows)
+        self._page.show(flows)
 
     def _changes(self, place: str) -> Paths:
         if self._settings is None:
