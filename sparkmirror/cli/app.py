@@ -16,6 +16,7 @@ from sparkmirror.cli.doctor import doctor
 from sparkmirror.cli.history import history
 from sparkmirror.cli.inspect import InspectCommand, InspectorCommand, inspect
 from sparkmirror.cli.offsets import offsets
+from sparkmirror.cli.pausing import pause, resume, stop
 from sparkmirror.cli.plan import plan
 from sparkmirror.cli.records import records
 from sparkmirror.cli.restart import restart
@@ -52,6 +53,8 @@ app.command(cls=UsageCommand)(reads_file(status))
 app.command(cls=UsageCommand)(reads_file(doctor))
 app.command("why", cls=UsageCommand)(reads_file(why_command))
 app.command(cls=UsageCommand)(reads_file(restart))
+for wish in (pause, resume, stop):
+    app.command()(reads_file(wish))
 app.command(cls=UsageCommand)(reads_file(history))
 app.command(cls=UsageCommand)(reads_file(records))
 app.command("try")(reads_file(try_command))

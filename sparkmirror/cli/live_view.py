@@ -23,13 +23,16 @@ from sparkmirror.status import (
     TroubleGroup,
     counted_states,
     flow_lag,
+    flow_reason,
     flow_state,
     grouped,
     stopped_partitions,
     troubles,
+    wish_reasons,
 )
 
 REFRESH_S = 0.25
+WISHES_MAX = 4
 TROUBLES_MAX = 8  # what fits above a prompt; the rest is counted
 CATCHING_UP_RECORDS = 1_000  # a smaller lag is only what arrived since the last receipt
 
@@ -40,6 +43,7 @@ _STYLES = {
     "opening": "yellow",
     "copying": "green",
     "closed": "cyan",
+    "paused": "cyan",
     "stopped": "bold red",
     "failed": "bold red",
     "recovering": "yellow",
@@ -55,6 +59,11 @@ def flow_picture(flow: FlowStatus, rate: Rate) -> RenderableType:
         parts.append(_partitions(flow))
     if lag.is_current and lag.known >= CATCHING_UP_RECORDS:
         parts.append(_progress(flow, lag, rate))
+    shown = flow_reason(flow)
+    wishes = [reason for reason in wish_reasons(flow) if reason != shown]
+    parts += [Text(f"  {printable(reason)}", style="cyan") for reason in wishes[:WISHES_MAX]]
+    if wishes[WISHES_MAX:]:
+        parts.append(Text(f"  and {amount(len(wishes) - WISHES_MAX)} more that are paused", style="cyan"))
     found = grouped(troubles(flow))
     parts += [_trouble(group) for group in found[:TROUBLES_MAX]]
     rest = sum(len(group.troubles) for group in found[TROUBLES_MAX:])
@@ -70,7 +79,7 @@ def _headline(flow: FlowStatus) -> Text:
     stopped = stopped_partitions(flow)
     if stopped:
         line.append(f" ({amount(stopped)} stopped)", style="red")
-    reason = flow.reason or flow.waits_for_spark
+    reason = flow_reason(flow) or flow.waits_for_spark
     if reason:
         line.append(f": {printable(reason)}", style="yellow")
     return line

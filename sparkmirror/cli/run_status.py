@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from sparkmirror.diagnose.exit_status import INTERRUPTED, STOPPED
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.status import FlowStatus, grouped, troubles
+from sparkmirror.ledger import SOURCE
+from sparkmirror.status import FlowStatus, grouped, paused_partitions, troubles, wish_reasons
 
 NAMES_MAX = 5  # partitions named in one line about the same reason
 RATE_WINDOW_S = 5.0  # receipts come once a second; five of them make a steady number
@@ -53,10 +54,10 @@ def exit_status(
     if not once:
         return 0
     stopped = any(f.stopped_topics or any(p.state == "stopped" for p in f.partitions.values()) for f in flows)
-    unfinished = any(p.lag != 0 and p.state != "stopped" for f in flows for p in f.partitions.values())
+    unfinished = any(p.lag != 0 and p.state not in ("stopped", "paused") for f in flows for p in f.partitions.values())
     if interrupted and (unfinished or not any(f.partitions for f in flows)):
         return INTERRUPTED
-    return STOPPED if stopped else 0
+    return STOPPED if stopped or any(paused_partitions(f) for f in flows) else 0
 
 
 def stop_lines(flows: Sequence[FlowStatus], lines_max: int) -> list[str]:
@@ -65,6 +66,12 @@ def stop_lines(flows: Sequence[FlowStatus], lines_max: int) -> list[str]:
         f"{flow.name} {group.names(NAMES_MAX)} stopped: {group.first.code}: {group.first.reason}"
         for flow in flows
         for group in grouped(trouble for trouble in troubles(flow) if trouble.state == "stopped")
+    ]
+    found += [
+        f"{flow.name} {paused_partitions(flow)} of {len(flow.partitions)} partitions were not copied: {reason}"
+        for flow in flows
+        if paused_partitions(flow)
+        for reason in wish_reasons(flow, SOURCE)
     ]
     rest = len(found) - lines_max
     return found if rest <= 0 else [*found[:lines_max], f"and {rest} more stopped"]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sparkmirror.errors import InternalError, SparkmirrorError
+from sparkmirror.ledger import flow_wish
 from sparkmirror.status import FlowStatus
 
 PAUSE_S_MAX = 0.2  # so long may pass until it is seen that the flow is over
@@ -22,6 +23,7 @@ INTERVAL_S_MIN = 0.05
 class Chore:
     """`action` returns what it could not do, in sentences; `at_end`: once more when its owner has ended the flow well.
 
+    Not done while somebody has paused or stopped the `connector` of MirrorMaker 2's that does it.
     An interval below 0 means never. When what `watched` returns has changed, it is due at once.
     """
 
@@ -30,6 +32,7 @@ class Chore:
     action: Callable[[], Sequence[str]]
     at_end: bool = False
     watched: Callable[[], object] = lambda: None
+    connector: str = ""
 
 
 class Chores:
@@ -49,17 +52,23 @@ class Chores:
             time.sleep(self._pause())
         if self._status.is_given_back:
             for chore in self._chores:
-                if chore.at_end or chore.name not in self._seen:
+                if (chore.at_end or chore.name not in self._seen) and not self._is_paused(chore):
                     self._do(chore)
 
     def _run_due(self) -> None:
         for chore in self._chores:
+            if self._is_paused(chore):
+                self._status.chores.pop(chore.name, None)  # nobody wants it done, so nothing is wrong with it
+                continue
             seen = chore.watched()
             is_due = time.monotonic() >= self._due[chore.name] or seen != self._seen.get(chore.name)
             if is_due and not self._is_over():
                 self._seen[chore.name] = seen
                 self._due[chore.name] = time.monotonic() + max(chore.interval_s, INTERVAL_S_MIN)
                 self._do(chore)
+
+    def _is_paused(self, chore: Chore) -> bool:
+        return flow_wish(self._status.wishes, chore.connector) is not None
 
     def _do(self, chore: Chore) -> None:
         try:

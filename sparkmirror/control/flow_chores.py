@@ -13,6 +13,7 @@ from sparkmirror.control.group_sync import GroupSync
 from sparkmirror.control.lag_group import LagGroup
 from sparkmirror.control.target_lag import CHORE, TargetLag
 from sparkmirror.driver import FlowPlace
+from sparkmirror.ledger import CHECKPOINT, SOURCE
 from sparkmirror.status import FlowStatus
 from sparkmirror.topology import policy_for
 
@@ -42,17 +43,18 @@ class FlowChores:
         flow, source, target = self._flow, self._source, self._target
         if flow.sync_topic_configs_enabled:
             configs = ConfigSync(flow, self._status, source, target)
-            yield Chore("topic configs", flow.sync_topic_configs_interval_seconds, configs.run)
+            yield Chore("topic configs", flow.sync_topic_configs_interval_seconds, configs.run, connector=SOURCE)
         if flow.sync_topic_acls_enabled:
             acls = AclSync(flow)
             interval = flow.sync_topic_acls_interval_seconds
-            yield Chore("topic ACLs", interval, lambda: acls.run(source, target), watched=self._topics)
+            yield Chore("topic ACLs", interval, lambda: acls.run(source, target), watched=self._topics, connector=SOURCE)
         if flow.emit_checkpoints_enabled:
             groups = GroupSync(flow, self._place, self._status, source, target)
-            yield Chore("checkpoints", flow.emit_checkpoints_interval_seconds, groups.emit, at_end=True)
+            interval = flow.emit_checkpoints_interval_seconds
+            yield Chore("checkpoints", interval, groups.emit, at_end=True, connector=CHECKPOINT)
             if flow.sync_group_offsets_enabled:
                 interval = flow.sync_group_offsets_interval_seconds
-                yield Chore("group offsets", interval, groups.commit, at_end=True)
+                yield Chore("group offsets", interval, groups.commit, at_end=True, connector=CHECKPOINT)
         if flow.lag_group_enabled:
             yield Chore("lag group", LAG_S, LagGroup(self._status, source, policy_for(flow)).commit, at_end=True)
             if self._place.once:  # else a member of the group commits

@@ -19,6 +19,8 @@ from sparkmirror.control.target_lag import TargetLagMember
 from sparkmirror.control.topics import TopicControl
 from sparkmirror.driver import Conductor, FlowPlace, Verb
 from sparkmirror.errors import ClusterUnreachable, EnvironmentUnfit, SparkmirrorError
+from sparkmirror.ledger import HEARTBEAT, flow_wish
+from sparkmirror.model import FlowName
 from sparkmirror.session import SparkSlots
 from sparkmirror.status import FlowStatus
 from sparkmirror.topology import ledger_topic, offset_syncs_topic, policy_for, require_custom_classes
@@ -111,7 +113,7 @@ class Mirror:
         for flow in self._settings.selected_flows(self._options.targets):
             into.setdefault(flow.name.target, []).append(flow)
         for target, flows in into.items():
-            heartbeats = Heartbeats(flows, self._teller(target))
+            heartbeats = Heartbeats(flows, self._teller(target), self._are_heartbeats_paused)
             self._heartbeats.append(heartbeats)
             threading.Thread(target=self._beat, args=(heartbeats,), name=f"heartbeats into {target}", daemon=True).start()
 
@@ -122,6 +124,13 @@ class Mirror:
             time.sleep(STARTING_S)
         if not into or any(status.state != "failed" for status in into):
             heartbeats.run()
+
+    def _are_heartbeats_paused(self, name: FlowName) -> bool:
+        """Also until it is known whether they are; a flow that only writes heartbeats has no ledger to say so."""
+        status = next((c.status for c in self._conductors if c.status.name == name), None)
+        if status is None or status.state == "failed":
+            return False
+        return not status.are_wishes_known or flow_wish(status.wishes, HEARTBEAT) is not None
 
     def _teller(self, target: str) -> Callable[[str], None]:
         """Shows the trouble of heartbeats at a flow that touches their cluster."""

@@ -22,11 +22,19 @@ RETRY_S = 1.0
 
 
 class Heartbeats:
-    """Heartbeats of all flows into one cluster; `tell` hears why they cannot be written, and "" when they can again."""
+    """Heartbeats of all flows into one cluster; `tell` hears why they cannot be written, and "" when they can again.
 
-    def __init__(self, flows: Sequence[FlowSettings], tell: Callable[[str], None]) -> None:
+    Those of a flow that `is_paused` names are not written.
+    """
+
+    def __init__(
+        self,
+        flows: Sequence[FlowSettings],
+        tell: Callable[[str], None],
+        is_paused: Callable[[FlowName], bool] = lambda flow: False,
+    ) -> None:
         self.target = flows[0].name.target
-        self._flows, self._tell = flows, tell
+        self._flows, self._tell, self._is_paused = flows, tell, is_paused
         self._client = ClusterClient(flows[0].target)
         self._topic = policy_for(flows[0]).heartbeats_topic
         self._stop = threading.Event()
@@ -71,8 +79,9 @@ class Heartbeats:
     def _beat(self) -> None:
         now = time.monotonic()
         due = [flow for flow in self._beating if self._due[flow.name] <= now]
+        beating = [flow for flow in due if not self._is_paused(flow.name)]
         now_ms = int(time.time() * 1000)
-        entries = [encode_heartbeat(Heartbeat(flow.name.source, flow.name.target, now_ms)) for flow in due]
+        entries = [encode_heartbeat(Heartbeat(flow.name.source, flow.name.target, now_ms)) for flow in beating]
         if entries:
             append_records(self._client, TopicPartition(self._topic, 0), entries, now_ms)
         for flow in due:

@@ -7,8 +7,10 @@ from sparkmirror.driver.moves.asking import WAIT_S, Asker, Asking, ask_or_do, ca
 from sparkmirror.driver.moves.position_writing import NextPosition, take_back
 from sparkmirror.driver.moves.repositioning import Repositioning
 from sparkmirror.driver.moves.requests import Outcome, OwnerWork, Steps, Verb
+from sparkmirror.driver.moves.wishing import RESUME, wish_outcome
 
 __all__ = [
+    "RESUME",
     "WAIT_S",
     "Asker",
     "Asking",
@@ -26,4 +28,5 @@ __all__ = [
     "ensure_compacted_topic",
     "take_back",
     "who_asks",
+    "wish_outcome",
 ]

@@ -20,9 +20,11 @@ from sparkmirror.driver.flow_ledger import ensure_compacted_topic, require_compa
 from sparkmirror.driver.healing import LOOK_S, Healing
 from sparkmirror.driver.holding import Holding
 from sparkmirror.driver.mm2_watch import Mm2Watch
+from sparkmirror.driver.moves.pausing import Pausing, learn_wishes
 from sparkmirror.driver.moves.removed_positions import RemovedPositions
 from sparkmirror.driver.moves.repositioning import Ending
 from sparkmirror.driver.moves.requests import OWN_VERBS, Requests, Verb
+from sparkmirror.driver.moves.wishing import WISH_VERBS
 from sparkmirror.driver.owning import OwningInterrupted, own, wait_out_lease
 from sparkmirror.driver.placing import Discover, Placing
 from sparkmirror.driver.recorder import Recorder
@@ -96,10 +98,10 @@ class Conductor:
         discover: Discover,
         verbs: Mapping[str, Verb],
     ) -> None:
-        self.status = FlowStatus(flow.name)
+        self.status = FlowStatus(flow.name, file_words=place.file_words)
         self.failure: SparkmirrorError | None = None
         self._flow, self._place, self._spark, self._discover = flow, place, spark, discover
-        self._verbs = {**OWN_VERBS, **verbs}
+        self._verbs = {**OWN_VERBS, **WISH_VERBS, **verbs}
         self._file = FileWatch(place.config_path, place.config_digest)
         self._stop = threading.Event()
         self._is_asked_to_stop = False
@@ -118,6 +120,7 @@ class Conductor:
         self._requests = Requests(self._context, self._placing, self._healing, self._verbs)
         self._ending = Ending(self._take, self._outlast, raises_epoch=True)
         self._mm2 = Mm2Watch(self._context)
+        self._pausing = Pausing(self._context, self._placing)
         self._holding = Holding(self._context, self._placing, self._transforms)
         self._counted: dict[Attempt, tuple[int, int]] = {}
         self._due: dict[str, float] = {}
@@ -202,12 +205,18 @@ class Conductor:
         self._patiently(self._placing.look, "taking ownership")
         self._patiently(self._recover_first, "recovering")
         self._patiently(self._placing.open_new, "recovering")
+        self._pausing.tend()
         self.status.state = "running"
 
     def _see_clusters(self) -> None:
-        for client in (self._context.source, self._context.target):
-            client.view(())
-        self.status.target_cluster_id = self._context.target.cluster_id
+        """The target first: what was paused is known before anything is done, also while the source is away."""
+        context, ledger = self._context, self._context.place.ledger_topic
+        found = context.target.view([ledger]).topics.get(ledger)
+        if found is not None and not found.error:
+            context.ledger.read_new()
+        learn_wishes(context)
+        self.status.target_cluster_id = context.target.cluster_id
+        context.source.view(())
 
     def _make_topics(self) -> None:
         flow, place, target = self._context.flow, self._context.place, self._context.target
@@ -220,6 +229,7 @@ class Conductor:
         self._recorder = Recorder.of(self._context)
         self._placing.removed = RemovedPositions(self._context, self._recorder)
         self._requests.begin(self._recorder)
+        self._pausing.begin()
 
     def _recover_first(self) -> None:
         """Ends what the last owner left open."""
@@ -271,6 +281,7 @@ class Conductor:
                 if not self._context.place.standby:
                     raise
                 self.status.state, self.status.reason = "standby", error.message
+                learn_wishes(self._context)
                 if self._stop.wait(WAIT_S):
                     raise OwningInterrupted from error
 
@@ -283,6 +294,7 @@ class Conductor:
             self._noting("transform query", lambda: self._transforms.tend(self._recorder, self._take))
             if not self._holding.is_on:
                 self._noting("requests", lambda: self._requests.tend(self._recorder, self._ending))
+                self._noting("pauses", self._pausing.tend)
             self._noting("beat", lambda: self._excusing(self._context.beat))
             self._run_due()
             if self.status.state == "waiting" and not self._silent:
@@ -508,7 +520,7 @@ class Conductor:
             return True
         if not self._context.place.once or self._requests.is_busy:
             return False
-        return all(s.state in ("closed", "stopped") for s in self.status.partitions.values())
+        return all(s.state in ("closed", "stopped", "paused") for s in self.status.partitions.values())
 
     def _finish(self) -> None:
         """Drains, records everything that was proven, and gives the flow back."""

@@ -20,7 +20,7 @@ from sparkmirror.topology import policy_for
 # Batches that are read for their timestamps, of backlogs that were there before this process; each may be some MB.
 READS_PER_LOOK = 10
 SLACK_S = 3.0
-_IDLE_STATES = ("stopped", "waiting", "recovering")
+_IDLE_STATES = ("stopped", "waiting", "recovering", "paused")
 
 
 class CopyLag:

@@ -187,3 +187,7 @@ class FlowContext:
         self.show(partition, "stopped", error.code, str(error))
 
 
+def is_ended(context: FlowContext, partition: TopicPartition) -> bool:
+    """Whether nobody can be writing: only closed, or a recovery, proves an end."""
+    history = context.ledger.view.of(partition)
+    return history.newest is None or history.is_closed or partition in context.ready

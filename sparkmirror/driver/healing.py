@@ -60,7 +60,8 @@ class Healing:
         self._end_trials()
         self._stops = {p: self._stops.get(p, _Stop()) for p in context.stopped | context.trials.keys()}
         self.retry(p for p in self._stops if self._is_moved(p))
-        stopped = [p for p in self._stops if p in context.stopped and p.topic in context.topics]
+        free = (p for p in self._stops if p in context.stopped and context.ledger.view.wish_on(p) is None)
+        stopped = [p for p in free if p.topic in context.topics]
         waiting = {p: kind for p in stopped if (kind := self._kind(p)) in _TRIED}
         if not waiting:
             return

@@ -10,7 +10,7 @@ from sparkmirror import failpoints
 from sparkmirror.clusters import EARLIEST, LATEST, ClusterClient, list_offsets
 from sparkmirror.driver.assignment import IDLE_BYTES, assign
 from sparkmirror.driver.balancing import Balancing
-from sparkmirror.driver.flow_context import FlowContext
+from sparkmirror.driver.flow_context import FlowContext, is_ended
 from sparkmirror.driver.moves.removed_positions import RemovedPositions
 from sparkmirror.driver.slot_watch import SlotWatch
 from sparkmirror.driver.starting import StartingPoints
@@ -108,9 +108,10 @@ class Placing:
     def open(self, partitions: Iterable[TopicPartition]) -> None:
         """Writes opens, the largest partition first to the slot with the least to do."""
         context = self._context
-        free = [p for p in partitions if p.topic in context.topics and p not in context.held]
+        unheld = (p for p in partitions if p not in context.held and context.ledger.view.wish_on(p) is None)
+        free = [p for p in unheld if p.topic in context.topics]
         left_out = self.removed.apply(free) if self.removed is not None else ()
-        wanted = [p for p in free if p not in left_out and self._is_ended(p) and self._is_same_incarnation(p)]
+        wanted = [p for p in free if p not in left_out and is_ended(context, p) and self._is_same_incarnation(p)]
         if not wanted:
             return
         points = self._points(wanted)
@@ -162,7 +163,7 @@ class Placing:
             return
         self.open(wanted - self._context.stopped)
         for partition in closed:
-            if self._is_ended(partition):
+            if is_ended(self._context, partition):
                 self._context.placed.pop(partition, None)  # to be opened like a new one, later
         self.balancing.forget_closed()
         self._waiting -= self._context.stopped
@@ -204,11 +205,6 @@ class Placing:
             status.state, status.next_downstream = "closed", ready.position.downstream
             return True
         return False
-
-    def _is_ended(self, partition: TopicPartition) -> bool:
-        """Whether nobody can be writing: only closed, or a recovery, proves an end."""
-        history = self._context.ledger.view.of(partition)
-        return history.newest is None or history.is_closed or partition in self._context.ready
 
     def _is_same_incarnation(self, partition: TopicPartition) -> bool:
         """Whether both topics are still the ones that were copied; else the partition stops."""
@@ -319,6 +315,6 @@ class Placing:
         loads = dict.fromkeys(slots, 0)
         for partition, order in context.placed.items():
             status = context.status.partitions[partition]
-            if order.slot in loads and status.state not in ("closed", "stopped"):
+            if order.slot in loads and status.state not in ("closed", "stopped", "paused"):
                 loads[order.slot] += self._bytes(partition, status.lag or 0) + IDLE_BYTES
         return loads

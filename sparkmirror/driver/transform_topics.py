@@ -154,7 +154,7 @@ class TransformTopics:
         query, mine = self._query, self._mine()
         assert query is not None
         is_done = all(self._is_complete(order) for order in mine.values())
-        if is_done or self._is_at_culprit() or self._context.held & self._given.keys():
+        if is_done or self._is_at_culprit() or any(self._is_held(p) for p in self._given):
             self._end_query()
             return
         if query.is_started:
@@ -249,12 +249,18 @@ class TransformTopics:
     def _mine(self) -> dict[TopicPartition, Open]:
         """What is open and to be copied as records now."""
         context = self._context
-        left_out = self._away.keys() | self._waiting.keys() | context.gapped | context.held
+        left_out = self._away.keys() | self._waiting.keys() | context.gapped
         return {
             partition: order
             for partition, order in self._open_orders().items()
-            if partition not in left_out and (partition in self._listed or partition.topic in context.topics)
+            if partition not in left_out
+            and not self._is_held(partition)
+            and (partition in self._listed or partition.topic in context.topics)
         }
+
+    def _is_held(self, partition: TopicPartition) -> bool:
+        """Whether it must not be copied now, though nothing is wrong with it."""
+        return partition in self._context.held or self._context.ledger.view.wish_on(partition) is not None
 
     def _entry(self, order: Open) -> QueryEntry:
         context, partition = self._context, order.partition

@@ -9,6 +9,8 @@ from sparkmirror.ledger.flow_records import (
     PartitionEnd,
     SourceEnds,
     StoredPositions,
+    Wish,
+    WishKey,
 )
 from sparkmirror.ledger.intents import LandedBatch, covered_from, landed, placed_runs, ranges_of
 from sparkmirror.ledger.moving import CopyState, Move, copied_before, idle_since, moved, position_before, reset, skip
@@ -81,12 +83,31 @@ from sparkmirror.ledger.stored import (
     named_partitions,
 )
 from sparkmirror.ledger.view import LedgerView, PartitionHistory, SourceEnd
+from sparkmirror.ledger.wishes import (
+    CHECKPOINT,
+    CONNECTORS,
+    HEARTBEAT,
+    PAUSED,
+    SOURCE,
+    STOPPED,
+    flow_wish,
+    wider_wish,
+    wish_on,
+    wish_removed,
+    wishes_within,
+)
 
 __all__ = [
     "ATTEMPTS_MAX",
+    "CHECKPOINT",
     "CHUNK",
+    "CONNECTORS",
+    "HEARTBEAT",
     "NOBODY",
+    "PAUSED",
     "SEQUENCE_MODULUS",
+    "SOURCE",
+    "STOPPED",
     "TRANSFORM_QUERY",
     "Ask",
     "AskAppend",
@@ -144,6 +165,8 @@ __all__ = [
     "TopicIncarnation",
     "Truncated",
     "Void",
+    "Wish",
+    "WishKey",
     "anchor_record",
     "attempt_keys",
     "close_lost_attempt",
@@ -159,6 +182,7 @@ __all__ = [
     "extend_runs",
     "find_out",
     "find_removed",
+    "flow_wish",
     "idle_since",
     "inverse",
     "is_same_topic",
@@ -177,4 +201,8 @@ __all__ = [
     "skip",
     "take_ownership",
     "tombstone",
+    "wider_wish",
+    "wish_on",
+    "wish_removed",
+    "wishes_within",
 ]

@@ -49,6 +49,19 @@ class OwnerAnswer:
     detail: dict[str, Any] = field(default_factory=dict)
 
 
+class WishKey(NamedTuple):
+    """What a wish is about; no topic: the whole flow, partition −1: all of them."""
+
+    connector: str
+    topic: str = ""
+    partition: int = -1
+
+    def covers(self, other: WishKey) -> bool:
+        """Whether all of the other is in it, too."""
+        is_topic = self.topic in ("", other.topic)
+        return self.connector == other.connector and is_topic and self.partition in (-1, other.partition)
+
+
 class PartitionEnd(NamedTuple):
     """Where a source partition ended, and the newest timestamp in it (−1: unknown)."""
 
@@ -93,3 +106,24 @@ class CopiedTopic:
 
     topic: str
     target_topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Somebody wants a connector's part of the flow "paused" or "stopped": all of it, a topic or a partition.
+
+    Written beside the answer to the request that asked for it; removed when it is resumed.
+    """
+
+    connector: str  # "source", "checkpoint" or "heartbeat"
+    state: str
+    who: str
+    time_ms: Whole
+    request_id: str
+    topic: str = ""
+    partition: WholeOrUnknown = -1
+
+    @property
+    def key(self) -> WishKey:
+        """What it is about: one wish for each."""
+        return WishKey(self.connector, self.topic, self.partition)

@@ -22,6 +22,7 @@ key                                             value
 ["answer", id, generation, epoch]               what that owner made of it; written with what it changed, in one batch
 ["ends", topic, chunk]                          where the source's partitions ended when the owner last saw them change
 ["topic", topic]                                a topic that the owner copies or is about to copy, and where to
+["wish", connector, topic, partition]           what somebody wants paused or stopped until it is resumed; null: all of them
 ["stored", topic, chunk]                        partitions whose position lies in MirrorMaker 2's offsets topic of this id
 """
 
@@ -42,13 +43,14 @@ from sparkmirror.ledger.flow_records import (
     StoredPositions,
     Whole,
     WholeOrUnknown,
+    Wish,
 )
 from sparkmirror.ledger.runs import Run, Runs
 from sparkmirror.model import TopicPartition
 
 SEQUENCE_MODULUS = 1 << 31
-NOBODY = -1  # the slot of an attempt that is assigned to no slot: a move
 CHUNK = 100  # partitions of a topic that share one record of ends or of stored positions
+NOBODY = -1  # the slot of an attempt that is assigned to no slot: a move
 TRANSFORM_QUERY = -2  # the slot of an attempt whose records pass a transform: tasks of a query write it, each a range
 
 Length = Annotated[int, msgspec.Meta(ge=1)]
@@ -293,7 +295,7 @@ class SlotStop:
 
 LedgerRecord = (
     Owner | Open | Started | Receipt | Closed | State | Release | Void | Gap | Intent | Routed | SlotBeat | SlotStop
-    | OwnerRequest | OwnerAnswer | SourceEnds | StoredPositions | CopiedTopic
+    | OwnerRequest | OwnerAnswer | SourceEnds | StoredPositions | CopiedTopic | Wish
 )  # fmt: skip
 
 _KINDS: dict[str, type[LedgerRecord]] = {
@@ -315,6 +317,7 @@ _KINDS: dict[str, type[LedgerRecord]] = {
     "ends": SourceEnds,
     "stored": StoredPositions,
     "topic": CopiedTopic,
+    "wish": Wish,
 }
 # Fields that have a shorter name in the value. Every other field has its own; the values' fields have the classes' order.
 _NAMES = {
@@ -339,6 +342,7 @@ _NAMES = {
     "since_ms": "since",
     "expires_ms": "expires",
     "offsets_topic_id": "offsets topic id",
+    "request_id": "request",
 }
 _FIELDS = {short: name for name, short in _NAMES.items()}
 _IN_KEY = {"partition", "attempt", "is_final"}
@@ -353,6 +357,7 @@ _KEY_FIELDS: dict[type, set[str]] = {
     SourceEnds: {"topic", "chunk"},
     StoredPositions: {"topic", "chunk"},
     CopiedTopic: {"topic"},
+    Wish: {"connector", "topic", "partition"},
 }
 # Left out of the value while they say nothing, so that records of older versions keep their bytes.
 _UNLESS_EMPTY: dict[type, set[str]] = {
@@ -393,6 +398,8 @@ def encode(record: LedgerRecord) -> tuple[bytes, bytes]:
             key += (record.topic, record.chunk)
         case CopiedTopic():
             key.append(record.topic)
+        case Wish():
+            key += (record.connector, record.topic or None, None if record.partition < 0 else record.partition)
         case _:
             key += (*record.partition, record.attempt)
     optional = _UNLESS_EMPTY.get(type(record))
@@ -442,6 +449,8 @@ def _of_key(kind: type[LedgerRecord], k: Any, v: Any) -> dict[str, Any]:
         return {"topic": k[1], "chunk": k[2]}
     if kind is CopiedTopic:
         return {"topic": k[1]}
+    if kind is Wish:
+        return {"connector": k[1], "topic": k[2] or "", "partition": -1 if k[3] is None else k[3]}
     partition, attempt = _place(k)
     found: dict[str, Any] = {"partition": partition, "attempt": attempt}
     if kind is Receipt:
@@ -465,16 +474,16 @@ def decode_key(key: bytes) -> tuple[str, TopicPartition, Attempt, int]:
         raise ValueError(f"no ledger key: {key[:80]!r}: {error!r}") from error
 
 
-def removed(kind: str, *names: int | str) -> tuple[bytes, None]:
+def removed(kind: str, *names: int | str | None) -> tuple[bytes, None]:
     """The key that removes a record of the flow itself, such as a request, and no value."""
     return msgspec.json.encode([kind, *names]), None
 
 
-_OF_FLOW = (OwnerRequest, OwnerAnswer, SourceEnds, StoredPositions, CopiedTopic)
+_OF_FLOW = (OwnerRequest, OwnerAnswer, SourceEnds, StoredPositions, CopiedTopic, Wish)
 
 
 def decode_flow_key(key: bytes) -> tuple[str, tuple[str | int, ...]] | None:
-    """Kind and names of the key of a request, an answer, ends, stored positions or a topic; None for every other key."""
+    """Kind and names of the key of a request, an answer, ends, stored positions, a topic or a wish; None for others."""
     try:
         k = msgspec.json.decode(key)
         kind = _KINDS[k[0]]

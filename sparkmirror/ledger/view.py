@@ -17,6 +17,8 @@ from sparkmirror.ledger.flow_records import (
     OwnerRequest,
     SourceEnds,
     StoredPositions,
+    Wish,
+    WishKey,
 )
 from sparkmirror.ledger.records import (
     CHUNK,
@@ -41,6 +43,7 @@ from sparkmirror.ledger.records import (
     decode_key,
 )
 from sparkmirror.ledger.runs import Run, Runs
+from sparkmirror.ledger.wishes import wish_on
 from sparkmirror.model import TopicPartition
 
 BEHIND, RESTARTED = "behind", "anew"  # moves behind or over which the target's log is not what the ledger proves
@@ -247,6 +250,7 @@ class LedgerView:
         self.source_ends: dict[TopicPartition, SourceEnd] = {}
         self.stored: dict[tuple[str, int], StoredPositions] = {}
         self.copied_topics: dict[str, str] = {}
+        self.wishes: dict[WishKey, Wish] = {}
         self.malformed = 0
 
     @property
@@ -262,6 +266,10 @@ class LedgerView:
     def unanswered(self) -> list[OwnerRequest]:
         """Requests that wait for an answer, in order."""
         return [request for request in self.requests.values() if request.id not in self.answers]
+
+    def wish_on(self, partition: TopicPartition) -> Wish | None:
+        """What somebody asked for that keeps a partition from being copied; None if nothing does."""
+        return wish_on(self.wishes, partition)
 
     def stored_in(self) -> dict[TopicPartition, str]:
         """The partitions that have a position in an offsets topic, and the id of that topic."""
@@ -293,6 +301,8 @@ class LedgerView:
         match found:
             case "request", (str(name),):
                 self.requests.pop(name, None)
+            case "wish", (str(connector), str(topic), int(partition)):
+                self.wishes.pop(WishKey(connector, topic, partition), None)
             case "topic", (str(name),):
                 self.copied_topics.pop(name, None)
             case "answer", (str(name), *by):
@@ -353,6 +363,8 @@ class LedgerView:
                 self.stored[record.topic, record.chunk] = record
             case CopiedTopic():
                 self.copied_topics[record.topic] = record.target_topic
+            case Wish():
+                self.wishes[record.key] = record
             case _:
                 self._apply_partition(self.of(record.partition), record)
 

@@ -19,7 +19,9 @@ SOURCE_ATTRIBUTES = (
 CHECKPOINT_ATTRIBUTES = spread_names("checkpoint-latency-ms")
 # What MirrorMaker 2 does not tell: name -> help.
 FLOW_OWN = {
-    "flow-running": "1 while the flow copies or has nothing to copy, else 0",
+    "flow-running": "1 while the flow copies or has nothing to copy, else 0; 0 while it is paused",
+    "flow-paused": "1 while no partition is copied because somebody paused or stopped them; `sparkmirror resume` ends it",
+    "flow-paused-partitions": "partitions that somebody paused or stopped",
     "flow-degraded": "partitions that are stopped until somebody acts or the cause is gone",
     "flow-lag": "source offsets not yet proven copied, of all partitions; NaN if one of them is not known now",
     "flow-lag-seconds": "age of the oldest source record not yet copied, 0 if all are; NaN if it is not known",

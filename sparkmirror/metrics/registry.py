@@ -17,6 +17,7 @@ from sparkmirror.status import (
     flow_state,
     partition_lag,
     partition_lag_ms,
+    paused_partitions,
     stopped_partitions,
 )
 
@@ -105,9 +106,11 @@ class MirrorMetrics:
 
 def _of_flow(flow: FlowStatus) -> tuple[float, ...]:
     """In the order of FLOW_OWN."""
-    lag = flow_lag(flow)
+    lag, state = flow_lag(flow), flow_state(flow)
     return (
-        float(flow_state(flow) in ("running", "degraded")),
+        float(state in ("running", "degraded")),
+        float(state == "paused"),
+        float(paused_partitions(flow)),
         float(stopped_partitions(flow)),
         _known(lag.records),
         _known(lag.seconds),

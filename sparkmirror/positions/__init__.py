@@ -8,6 +8,7 @@ from sparkmirror.positions.importing import read_entries
 from sparkmirror.positions.listing import FlowListing, ListedPosition, WorkerGroup, list_positions
 from sparkmirror.positions.live_moves import LIVE_VERBS
 from sparkmirror.positions.moves import apply, choose_flow, preview
+from sparkmirror.positions.pausing import Wished, WishRequest, ask_for
 from sparkmirror.positions.requests import Goal, MoveRequest, StoragePlace, parse_goal
 from sparkmirror.positions.restarting import Restarted, RestartedPartition, RestartScope, restart
 from sparkmirror.positions.snapshots import Snapshot, read_snapshot
@@ -36,10 +37,13 @@ __all__ = [
     "TargetPlan",
     "UndoRequest",
     "UndoVerdict",
+    "WishRequest",
+    "Wished",
     "WorkerGroup",
     "WrittenBack",
     "alteration_problem",
     "apply",
+    "ask_for",
     "choose_flow",
     "export",
     "history_of",

@@ -21,7 +21,7 @@ KEPT_S = 1.0  # receipts come once a second: answers that are younger are the sa
 KEPT_TIMES = 10.0  # as long as it took to make it, an answer is kept so many times: they cost a tenth of a core at most
 
 # A pod must not fall out of rotation because one partition is stopped, or because a cluster is silent for a moment.
-_READY_STATES = frozenset({"running", "degraded", "unknown", "standby"})
+_READY_STATES = frozenset({"running", "degraded", "unknown", "standby", "paused"})
 
 
 class FlowAnswers:
@@ -80,7 +80,7 @@ class FlowAnswers:
         is_ready = bool(flows) and states <= _READY_STATES
         status = "not ready" if flows else "starting"
         if is_ready:
-            status = "degraded" if "degraded" in states else "unknown" if "unknown" in states else "ready"
+            status = next((state for state in ("degraded", "unknown", "paused") if state in states), "ready")
         hanging = self._hanging()
         return json_answer(200 if is_ready and not hanging else 503, {"status": hanging or status, "flows": flows})
 

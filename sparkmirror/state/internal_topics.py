@@ -33,6 +33,7 @@ from sparkmirror.ledger import (
     SourceEnd,
     SourceEnds,
     StoredPositions,
+    Wish,
     decode,
     decode_flow_key,
 )
@@ -376,7 +377,7 @@ class LedgerTable:
                 self._maps.clear()  # a tombstone does not say whose map it changes
             case (
                 Owner() | SlotBeat() | SlotStop() | OwnerRequest() | OwnerAnswer() | SourceEnds() | StoredPositions()
-                | CopiedTopic()
+                | CopiedTopic() | Wish()
             ):  # fmt: skip
                 pass  # they say nothing of one partition's copy
             case _:

@@ -20,6 +20,16 @@ from sparkmirror.status.health import (
     troubles,
 )
 from sparkmirror.status.lag import FlowLag, flow_lag, partition_lag, partition_lag_ms
+from sparkmirror.status.wishes import (
+    flow_reason,
+    paused_partitions,
+    resume_command,
+    wish_fields,
+    wish_reason,
+    wish_reasons,
+    wish_subject,
+    wish_words,
+)
 
 __all__ = [
     "CheckpointKey",
@@ -34,11 +44,19 @@ __all__ = [
     "TroubleGroup",
     "counted_states",
     "flow_lag",
+    "flow_reason",
     "flow_state",
     "grouped",
     "is_healthy",
     "partition_lag",
     "partition_lag_ms",
+    "paused_partitions",
+    "resume_command",
     "stopped_partitions",
     "troubles",
+    "wish_fields",
+    "wish_reason",
+    "wish_reasons",
+    "wish_subject",
+    "wish_words",
 ]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
+from sparkmirror.ledger import Wish
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.status.end_history import NO_HISTORY, EndHistory
 
@@ -59,7 +60,10 @@ class GroupCounts(NamedTuple):
 
 @dataclass(slots=True)
 class PartitionStatus:
-    """One partition: "opening", "copying", "waiting", "stopped", "recovering", "closed"; why; and how far."""
+    """One partition: "opening", "copying", "waiting", "stopped", "recovering", "closed", "paused"; why; and how far.
+
+    "stopped" is by an error, "paused" because somebody asked for it (`code` says whether it was `pause` or `stop`).
+    """
 
     partition: TopicPartition
     state: str = "opening"
@@ -151,6 +155,9 @@ class FlowStatus:
     heartbeat_ms: int = -1  # of the flow's newest heartbeat on the target
     owner: str = ""  # the process that owns the flow, or owned it last
     owned_since_ms: int = -1
+    wishes: tuple[Wish, ...] = ()  # what somebody paused or stopped until it is resumed, as the ledger holds it
+    are_wishes_known: bool = False  # once the ledger was read
+    file_words: str = ""  # the file, with --flow where it has several, as a command line names it
     is_given_back: bool = False  # this process was the owner to a good end
     target_cluster_id: str = ""  # as Kafka names it; "" before it was seen
     source_seen_ms: int = -1  # when the source last told its ends

@@ -7,15 +7,16 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from sparkmirror.ledger import SOURCE, flow_wish
 from sparkmirror.status.flow_status import FlowStatus
 from sparkmirror.status.lag import partition_lag
 from sparkmirror.status.state_code import StateCode
 
 # Worst first.
-_RANKS = {"stopped": 0, "recovering": 1, "waiting": 2, "opening": 3, "copying": 4, "closed": 5}
+_RANKS = {"stopped": 0, "recovering": 1, "waiting": 2, "opening": 3, "copying": 4, "paused": 5, "closed": 6}
 _TROUBLED = ("stopped", "recovering", "waiting")
 # A flow in one of these states is as it should be, or about to be.
-_HEALTHY = frozenset({"running", "standby", "starting", "taking ownership", "recovering", "opening", "stopping"})
+_HEALTHY = frozenset({"running", "standby", "starting", "taking ownership", "recovering", "opening", "stopping", "paused"})
 _NUMBERS = re.compile(r"\d[\d,.]*")
 
 
@@ -99,13 +100,18 @@ def stopped_partitions(flow: FlowStatus) -> int:
 
 
 def flow_state(flow: FlowStatus) -> str:
-    """The flow's state: degraded if some of it is stopped, and never running if no partition copies."""
+    """The flow's state: degraded if some of it is stopped, and never running if no partition copies.
+
+    Paused if that is why none does: somebody asked for it.
+    """
     states = {p.state for p in flow.partitions.values()}
     is_stopped = bool(stopped_partitions(flow))
     if flow.state != "running":
         return flow.state
     if is_stopped and states <= {"stopped"}:
         return "stopped"
+    if not states and flow_wish(flow.wishes, SOURCE) is not None:
+        return "paused"
     if not states or "copying" in states or states <= {"closed", "stopped"}:
         return "degraded" if is_stopped else "running"
     return min(states - {"closed", "stopped"}, key=lambda state: _RANKS.get(state, len(_RANKS)))

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from sparkmirror.status.flow_status import FlowStatus
 from sparkmirror.status.health import counted_states, flow_state, stopped_partitions, troubles
 from sparkmirror.status.lag import flow_lag
+from sparkmirror.status.wishes import flow_reason, wish_fields
 
 SCHEMA = 1  # fields may be added under the same number
 TROUBLES_MAX = 50  # in the list of flows; a flow's own page has all
@@ -14,7 +15,7 @@ TROUBLES_MAX = 50  # in the list of flows; a flow's own page has all
 
 def health_fields(flow: FlowStatus) -> dict[str, object]:
     """The state in one word, and why."""
-    return {"flow": str(flow.name), "state": flow_state(flow), "reason": flow.reason}
+    return {"flow": str(flow.name), "state": flow_state(flow), "reason": flow_reason(flow)}
 
 
 def lag_fields(flow: FlowStatus) -> dict[str, object]:
@@ -47,6 +48,7 @@ def outline(flow: FlowStatus) -> dict[str, object]:
         "partitions": dict(counted_states(flow)),
         "groups": None if flow.groups is None else flow.groups._asdict(),
         "heartbeat": time_text(flow.heartbeat_ms),
+        "wishes": [wish_fields(wish) for wish in flow.wishes],
         "chores": {chore: trouble for chore, trouble in flow.chores.items() if trouble},
         "troubles": [{"what": t.what, "state": t.state, "code": t.code, "reason": t.reason, "lag": t.lag}
                      for t in found[:TROUBLES_MAX]],

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class StateCode(StrEnum):
-    """Why a partition waits or recovers, or that a whole topic is stopped."""
+    """Why a partition waits or recovers, that a whole topic is stopped, or that somebody paused it."""
 
     # waits for the world
     SOURCE = "SOURCE"
@@ -25,6 +25,9 @@ class StateCode(StrEnum):
     TARGET_TRUNCATED = "TARGET_TRUNCATED"
     # a topic that cannot be copied as it is
     TOPIC = "TOPIC"
+    # paused until somebody resumes it
+    PAUSED = "PAUSED"
+    STOPPED_ON_REQUEST = "STOPPED_ON_REQUEST"
 
 
 # What a task gives up with these is fenced and read back by the driver; after other losses somebody must look first.

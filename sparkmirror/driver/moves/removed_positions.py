@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sparkmirror.clusters import fence
-from sparkmirror.driver.flow_context import FlowContext
+from sparkmirror.driver.flow_context import FlowContext, is_ended
 from sparkmirror.driver.moves.copy_states import copy_states
 from sparkmirror.driver.recorder import Recorder
 from sparkmirror.driver.starting import reset_offsets
@@ -60,9 +60,7 @@ class RemovedPositions:
 
     def _is_over(self, partition: TopicPartition) -> bool:
         """Whether its last attempt was ended, or cannot be: then it is fenced here."""
-        context, history = self._context, self._context.ledger.view.of(partition)
-        is_ended = history.newest is None or history.is_closed or partition in context.ready
-        return is_ended or partition in context.stopped
+        return is_ended(self._context, partition) or partition in self._context.stopped
 
     def _led(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Those that both clusters lead: without an end on the target, none can be said; a topic may have fewer now."""

@@ -19,7 +19,7 @@ from typing import Any
 from sparkmirror import failpoints
 from sparkmirror.clusters import ClusterClient, is_retriable
 from sparkmirror.config import FlowSettings
-from sparkmirror.driver.flow_context import FlowContext
+from sparkmirror.driver.flow_context import FlowContext, is_ended
 from sparkmirror.driver.flow_ledger import Entry
 from sparkmirror.driver.healing import Healing
 from sparkmirror.driver.moves.position_writing import NextPosition
@@ -36,7 +36,18 @@ from sparkmirror.errors import (
     RequestRefused,
     SparkmirrorError,
 )
-from sparkmirror.ledger import TRANSFORM_QUERY, Attempt, Owner, OwnerAnswer, OwnerRequest, Release, encode, removed
+from sparkmirror.ledger import (
+    TRANSFORM_QUERY,
+    Attempt,
+    Owner,
+    OwnerAnswer,
+    OwnerRequest,
+    Release,
+    Wish,
+    WishKey,
+    encode,
+    removed,
+)
 from sparkmirror.model import TopicPartition
 from sparkmirror.status.state_code import StateCode
 
@@ -109,8 +120,8 @@ class OwnerWork:
         wanted = [request.topic] if request.topic else list(topics)
         found = [TopicPartition(name, index) for name in wanted for index in range(topics[name].partitions)]
         chosen = [p for p in found if request.partition in (-1, p.partition)]
-        if not chosen:
-            count = topics[request.topic].partitions if request.topic else 0
+        if not chosen and request.topic:
+            count = topics[request.topic].partitions
             raise RequestRefused(f"topic {request.topic} has partitions 0 to {count - 1}, found {request.partition}")
         return chosen
 
@@ -170,6 +181,31 @@ class OwnerWork:
             if partition not in context.stopped:
                 context.show(partition, "waiting", StateCode.REQUEST, "closed while a request about it is carried out")
         self.positions.end_attempts(partitions, accepted)
+
+    @property
+    def wishes(self) -> Mapping[WishKey, Wish]:
+        """What is paused or stopped now."""
+        return self._context.ledger.view.wishes
+
+    @property
+    def file_words(self) -> str:
+        """How a command line names the flow's file."""
+        return self._context.place.file_words
+
+    def close(self, partitions: Sequence[TopicPartition], seconds: float) -> Generator[None, None, list[TopicPartition]]:
+        """Asks that these be closed, for as long as the request is carried out; returns those that are not in time."""
+        context = self._context
+        self.paused += partitions
+        context.held.update(partitions)
+        orders = [order for p in partitions if (order := context.placed.get(p)) is not None and not is_ended(context, p)]
+        context.ledger.append([Release(o.partition, o.attempt) for o in orders if o.slot != TRANSFORM_QUERY])
+        began = time.monotonic()
+        while (open_still := [p for p in partitions if not self._is_quiet(p)]) and time.monotonic() - began < seconds:
+            yield
+        return open_still
+
+    def _is_quiet(self, partition: TopicPartition) -> bool:
+        return is_ended(self._context, partition) or partition in self._context.stopped
 
     def _is_open(self, partition: TopicPartition) -> bool:
         history = self._context.ledger.view.of(partition)
@@ -346,7 +382,8 @@ class Requests:
             history = context.ledger.view.of(partition)
             newest = history.newest
             is_opened = newest is not None and newest.attempt != attempt and not history.is_closed
-            if is_opened or partition in context.stopped or partition.topic not in context.topics:
+            is_over = partition in context.stopped or context.ledger.view.wish_on(partition) is not None
+            if is_opened or is_over or partition.topic not in context.topics:
                 del self._reopening[partition]
             elif newest is None or history.is_closed:
                 due.append(partition)

@@ -33,10 +33,16 @@ from sparkmirror.ledger import (
     State,
     StoredPositions,
     Void,
+    Wish,
+    WishKey,
     decode,
     encode,
     removed,
     tombstone,
+    wider_wish,
+    wish_on,
+    wish_removed,
+    wishes_within,
 )
 from sparkmirror.ledger.records import decode_key
 from sparkmirror.model import TopicPartition
@@ -117,6 +123,7 @@ RECORDS = {
     ),
     StoredPositions: st.builds(StoredPositions, texts, small, texts, st.lists(small, max_size=3).map(tuple)),
     CopiedTopic: st.builds(CopiedTopic, texts, texts),
+    Wish: st.builds(Wish, texts, texts, texts, small, texts, topics, st.integers(-1, 100)),
 }  # fmt: skip
 
 HERE, FIRST, AT = TopicPartition("ü.t", 3), Attempt(1, 2, 3), Position(10, 20, 30)
@@ -141,6 +148,16 @@ WRITTEN = [
      '["ends","t",0]',
      '{"time":5,"source id":"s","ends":[[0,10,4],[2,0,-1]]}'),
     (CopiedTopic("t", "A.t"), '["topic","t"]', '{"target":"A.t"}'),
+    (
+        Wish("source", "paused", "ann", 5, "r1"),
+        '["wish","source",null,null]',
+        '{"state":"paused","who":"ann","time":5,"request":"r1"}',
+    ),
+    (
+        Wish("source", "stopped", "ann", 5, "r1", "t", 3),
+        '["wish","source","t",3]',
+        '{"state":"stopped","who":"ann","time":5,"request":"r1"}',
+    ),
     (StoredPositions("t", 1, "o", (100, 101)), '["stored","t",1]', '{"offsets topic id":"o","partitions":[100,101]}'),
     (Open(HERE, FIRST, None, -2, -1, "A.t", 4, 5, AT, "s", "t", True, False, True, False, -1, None),
      '["open","ü.t",3,[1,2,3]]',
@@ -226,6 +243,8 @@ def _identity(record: object) -> object:
             return record.topic, record.chunk
         case CopiedTopic():
             return record.topic
+        case Wish():
+            return record.key
         case Receipt():
             start = record.runs[0].upstream if record.runs else -1
             return record.partition, record.attempt, start, record.is_final
@@ -348,3 +367,19 @@ def test_a_topic_is_copied_until_its_record_is_removed() -> None:
     assert view.copied_topics == {"t": "t", "u": "u"}
     view.read(*removed("topic", "t"))
     assert (view.copied_topics, view.malformed) == ({"u": "u"}, 0)
+
+
+def test_a_wish_holds_until_its_record_is_removed_and_the_stopped_one_counts_first() -> None:
+    view = LedgerView()
+    flow, topic = Wish("source", "paused", "ann", 1, "r1"), Wish("source", "stopped", "bob", 2, "r2", "t")
+    one = Wish("source", "paused", "cid", 3, "r3", "u", 1)
+    for wish in (topic, one, flow, Wish("heartbeat", "stopped", "dan", 4, "r4")):
+        view.read(*encode(wish))
+    assert [wish_on(view.wishes, TopicPartition(*place)) for place in (("t", 0), ("u", 1), ("v", 0))] == [topic, flow, flow]
+    view.read(*wish_removed(flow))
+    assert [wish_on(view.wishes, TopicPartition(*place)) for place in (("u", 0), ("u", 1))] == [None, one]
+    assert wider_wish(view.wishes, WishKey("source", "t", 5)) == topic
+    assert wishes_within(view.wishes, WishKey("source")) == [topic, one]
+    view.read(*wish_removed(topic))
+    view.read(*wish_removed(one))
+    assert ([wish.connector for wish in view.wishes.values()], view.malformed) == (["heartbeat"], 0)

@@ -119,7 +119,7 @@ def test_every_line_is_of_the_form_that_prometheus_reads() -> None:
     lines = exposition(metrics.metrics(0.0)).splitlines()
     assert [found for found in lines if not line.fullmatch(found)] == []
     types = [found.split()[2] for found in lines if found.startswith("# TYPE")]
-    assert len(types) == len(set(types)) == 23
+    assert len(types) == len(set(types)) == 25
 
 
 def test_the_file_is_whole_and_gone_at_the_end(tmp_path: Path) -> None:

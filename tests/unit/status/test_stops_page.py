@@ -36,6 +36,7 @@ def codes_of_page(heading: str) -> set[str]:
 NEEDS_DECISION = "### Stops that need a decision"
 ENDS_BY_ITSELF = "### Stops that end by themselves"
 WAITS, RECOVERS = "## When a partition waits", "## When a partition recovers"
+PAUSES = "## When a partition is paused"
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,9 @@ def test_the_page_says_of_every_stop_whether_it_ends_by_itself(heading: str, kin
 def test_the_page_has_every_code_that_no_error_has() -> None:
     recovering = {*RECOVERED, StateCode.SLOT_LOST, StateCode.QUERY_LOST}
     assert codes_of_page(RECOVERS) == recovering
-    assert codes_of_page(WAITS) == {*StateCode, ClusterUnreachable.code, LoginRefused.code} - recovering - {StateCode.TOPIC}
+    assert codes_of_page(PAUSES) == {StateCode.PAUSED, StateCode.STOPPED_ON_REQUEST}
+    elsewhere = recovering | {StateCode.TOPIC} | codes_of_page(PAUSES)
+    assert codes_of_page(WAITS) == {*StateCode, ClusterUnreachable.code, LoginRefused.code} - elsewhere
     assert StateCode.TOPIC in codes_of_page(ENDS_BY_ITSELF)
 
 
