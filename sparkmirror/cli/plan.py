@@ -34,6 +34,7 @@ _OWNERS = {
 _ACTIONS = {"nothing": "ready", "stop": "STOP"}
 _EFFECTS = {
     "refuses": "a run does not start this flow", "stops": "a run stops", "waits": "a run waits", "risks": "a run may stop",
+    "omits": "a run omits",
 }  # fmt: skip
 
 

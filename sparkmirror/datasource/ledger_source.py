@@ -22,6 +22,7 @@ from sparkmirror.ledger import (
     Receipt,
     SourceEnds,
     State,
+    Wish,
     decode,
 )
 from sparkmirror.model import TopicPartition
@@ -69,6 +70,9 @@ def ledger_rows(record: LedgerRecord, time: int) -> Iterator[Row]:
             yield _row("request", time, **place, state=record.verb, code=record.id, reason=record.command or record.who)
         case OwnerAnswer():
             yield _row("answer", time, state=record.state, code=record.id, reason=record.text)
+        case Wish():
+            place = {"topic": record.topic or None, "partition": record.partition if record.partition >= 0 else None}
+            yield _row("wish", time, **place, state=record.state, code=record.connector, reason=record.who)
         case SourceEnds():
             for found in record.ends:
                 yield _row("ends", time, topic=record.topic, partition=found.partition, source_end=found.end)

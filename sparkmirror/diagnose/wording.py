@@ -6,7 +6,9 @@ import datetime
 import shlex
 
 from sparkmirror.diagnose.findings import Certainty, Fact, Finding, Severity
+from sparkmirror.ledger import CHECKPOINT, HEARTBEAT, SOURCE, Wish
 from sparkmirror.state.facts import ClusterFacts, Copy, Facts, Subject
+from sparkmirror.status import resume_command, wish_words
 
 
 def finding(
@@ -50,6 +52,20 @@ def command_for(facts: Facts, verb: str, subject: Subject, more: str = "") -> st
     place = f" --topic {shlex.quote(subject.topic)}" if subject.topic else ""
     part = f" --partition {subject.partition}" if subject.partition is not None else ""
     return f"sparkmirror {verb} {facts.file_words}{place}{part}" + (f" {more}" if more else "")
+
+
+def paused_finding(facts: Facts, rule: str, wish: Wish) -> Finding:
+    """Somebody asked that this be not done, until it is resumed."""
+    what = {SOURCE: "copying", CHECKPOINT: "checkpoints", HEARTBEAT: "heartbeats"}[wish.connector]
+    subject = Subject(wish.topic, None if wish.partition < 0 else wish.partition)
+    return finding(
+        facts, rule, Severity.WARNING, Certainty.PROVEN, subject,
+        cause=f"{what} {wish.state} on request",
+        message=wish_words(wish),
+        evidence=(Fact("ledger", f"request {wish.request_id}", wish.time_ms),),
+        mend="nothing is lost; resume it when the reason is gone",
+        command=resume_command(wish, facts.file_words),
+    )  # fmt: skip
 
 
 def ago(facts: Facts, time_ms: int) -> str:

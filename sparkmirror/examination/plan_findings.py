@@ -34,11 +34,12 @@ from sparkmirror.examination.plan_facts import (
     restart_of,
     starting_point,
 )
-from sparkmirror.examination.plan_values import REFUSES, RISKS, STOPS, WAITS, PlanFinding
-from sparkmirror.ledger import Open, State, owned_by_another
+from sparkmirror.examination.plan_values import OMITS, REFUSES, RISKS, STOPS, WAITS, PlanFinding
+from sparkmirror.ledger import SOURCE, Open, State, owned_by_another
 from sparkmirror.model import TopicPartition
 from sparkmirror.status import MirroredTopic
 from sparkmirror.status.remedies import Remedies
+from sparkmirror.status.wishes import CODES, in_order, resume_command, wish_words
 from sparkmirror.topology import Action, TopicDecision, accepts_gap
 
 Decisions = Sequence[TopicDecision]
@@ -88,6 +89,14 @@ def _internal_topics(found: PlanFacts, _: Decisions) -> Found:
             effect = REFUSES if topic.key == OFFSETS_FACTOR_KEY or "offset-syncs" in topic.key else WAITS
             error = internal_topic_refused(topic.cluster, topic.name, refused, topic.key, len(view.brokers))
             yield _raised(effect, error)
+
+
+def _wishes(found: PlanFacts, _: Decisions) -> Found:
+    """What somebody paused or stopped stays so in the next run."""
+    for wish in in_order(found.ledger.wishes.values()) if found.ledger is not None else ():
+        place = (wish.topic, None if wish.partition < 0 else wish.partition)
+        hint = f"to resume: {resume_command(wish, found.file_words)}"
+        yield PlanFinding(WAITS if wish.connector == SOURCE else OMITS, CODES[wish.state], wish_words(wish), hint, *place)
 
 
 # --- topics ----------------------------------------------------------------------------------------------------
@@ -261,5 +270,5 @@ def _raised(effect: str, error: SparkmirrorError, partition: TopicPartition | No
 
 Finder = Callable[[PlanFacts, Decisions], Found]
 FINDERS: tuple[Finder, ...] = (
-    _owner, _mirror_maker, _loop, _internal_topics, _topics, _hidden_settings, _partitions, _rules,
+    _owner, _mirror_maker, _loop, _wishes, _internal_topics, _topics, _hidden_settings, _partitions, _rules,
 )  # fmt: skip

@@ -9,9 +9,10 @@ from sparkmirror.diagnose.exit_status import status_of
 from sparkmirror.diagnose.findings import Severity
 from sparkmirror.state import OwnerStatus
 
-# What a run does about a finding: it does not start the flow, stops a topic or partition, waits; or may stop later.
-REFUSES, STOPS, WAITS, RISKS = "refuses", "stops", "waits", "risks"
-_SEVERITIES = {REFUSES: Severity.ERROR, STOPS: Severity.ERROR, WAITS: Severity.ERROR, RISKS: Severity.WARNING}
+# What a run does about a finding: it does not start the flow, stops a topic or partition, waits; may stop later; or does
+# not do something else than copying.
+REFUSES, STOPS, WAITS, RISKS, OMITS = "refuses", "stops", "waits", "risks", "omits"
+_SEVERITIES = dict.fromkeys((REFUSES, STOPS, WAITS), Severity.ERROR) | dict.fromkeys((RISKS, OMITS), Severity.WARNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class PlanFinding:
     No topic: the whole flow; no partition: the whole topic.
     """
 
-    effect: str  # "refuses", "stops", "waits" or "risks"
+    effect: str  # "refuses", "stops", "waits", "risks" or "omits"
     code: str
     message: str
     hint: str = ""

@@ -77,7 +77,7 @@ def _write(settings: Settings, opened: LedgerFlow, asked: OwnerRequest) -> Owner
             opened.work.writer.renew()
         return outcome
 
-    opened.own()
+    opened.work.own(moves=False)
     return carry_out_as_owner(opened.work, asked, decide)
 
 

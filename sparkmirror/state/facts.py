@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from sparkmirror.clusters import ClusterView, ListedGroup
 from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.config import FlowSettings
-from sparkmirror.ledger import Gap, SourceEnd
+from sparkmirror.ledger import Gap, SourceEnd, Wish, wish_on
 from sparkmirror.model import Acl, ConfigEntry, Side, TopicPartition
 from sparkmirror.offsets import TimedCheckpoint
 from sparkmirror.offsets.proof import Proof
@@ -426,6 +426,7 @@ class Facts:
     source_seen_ms: int | None = None  # by us, else by the mirror
     decisions: tuple[TopicDecision, ...] = ()
     runner: Runner = Runner("", "unknown")
+    wishes: tuple[Wish, ...] = ()  # what somebody paused or stopped; of no meaning for MirrorMaker 2
     copies: Mapping[TopicPartition, Copy] = field(default_factory=dict)
     connectors: Mapping[str, Connector] = field(default_factory=dict)
     groups: Mapping[str, GroupFacts] = field(default_factory=dict)
@@ -453,6 +454,14 @@ class Facts:
     def is_ours(self) -> bool:
         """Whether sparkmirror copies it, or did last."""
         return self.runner.program == "sparkmirror"
+
+    def paused(self, connector: str) -> list[Wish]:
+        """What somebody paused or stopped of a connector's work, the widest first."""
+        return [wish for wish in self.wishes if wish.connector == connector]
+
+    def is_paused(self, partition: TopicPartition) -> bool:
+        """Whether nobody copies it because somebody asked for that."""
+        return wish_on({wish.key: wish for wish in self.wishes}, partition) is not None
 
     @property
     def refresh_topics_s(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
@@ -35,7 +36,7 @@ def resume_command(wish: Wish, file_words: str) -> str:
     """The command that ends it."""
     words = ["sparkmirror resume", file_words or "FILE"]
     if wish.topic:
-        words.append(f"--topic {wish.topic}")
+        words.append(f"--topic {shlex.quote(wish.topic)}")
     if wish.partition >= 0:
         words.append(f"--partition {wish.partition}")
     if wish.connector != SOURCE:

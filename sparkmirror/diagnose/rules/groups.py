@@ -9,7 +9,8 @@ from itertools import groupby
 from sparkmirror.diagnose.findings import ERROR, INFO, LIKELY, PROVEN, WARNING, Fact, Finding, Rule, Verdicts
 from sparkmirror.diagnose.flow_positions import JudgedPosition
 from sparkmirror.diagnose.group_position import OWN_POSITIONS, PositionFinding
-from sparkmirror.diagnose.wording import ago, command_for, copy_facts, counted, finding, lasting, subject_of
+from sparkmirror.diagnose.wording import ago, command_for, copy_facts, counted, finding, lasting, paused_finding, subject_of
+from sparkmirror.ledger import CHECKPOINT
 from sparkmirror.offsets.proof import Proof
 from sparkmirror.state.facts import Facts, Subject
 from sparkmirror.state.parts import Part
@@ -119,6 +120,7 @@ def _in_use(facts: Facts, positions: Positions) -> Verdicts:
 
 def _switched_off(facts: Facts) -> Verdicts:
     flow = facts.flow
+    yield from (paused_finding(facts, "C04", wish) for wish in facts.paused(CHECKPOINT))
     if flow.emit_checkpoints_enabled and flow.sync_group_offsets_enabled:
         return
     off = "sync.group.offsets.enabled" if flow.emit_checkpoints_enabled else "emit.checkpoints.enabled"
@@ -352,9 +354,11 @@ RULES = (
         needs=_NEEDS, mend="Nothing.", report=_in_use, parts=_SIDES,
     ),
     Rule(
-        "C04", "syncing of group offsets is off", "I",
-        means="`sync.group.offsets.enabled` is false, which is MirrorMaker 2's default: offsets are only in checkpoints.",
-        decides="The file.", needs="nothing", mend="Switch it on, or translate at a failover.", check=_switched_off,
+        "C04", "syncing of group offsets is off", "I W",
+        means="`sync.group.offsets.enabled` is false, which is MirrorMaker 2's default: offsets are only in checkpoints. "
+              "Warning: somebody paused or stopped the checkpoint connector of sparkmirror.",
+        decides="The file and the ledger.", needs="nothing", mend="Switch it on, or translate at a failover.",
+        check=_switched_off,
     ),
     Rule(
         "C05", "position not translatable yet", "W",

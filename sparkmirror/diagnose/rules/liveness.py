@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from sparkmirror.config import CONNECTOR_KEYS
 from sparkmirror.diagnose.findings import ERROR, INFO, LIKELY, PROVEN, WARNING, Fact, Rule, Verdicts
-from sparkmirror.diagnose.wording import ago, finding
+from sparkmirror.diagnose.wording import ago, finding, paused_finding
+from sparkmirror.ledger import HEARTBEAT
 from sparkmirror.state.facts import COMPARED_KEYS, Facts, Subject
 from sparkmirror.state.parts import Part
 from sparkmirror.topology import policy_for, select_topics
@@ -16,6 +17,7 @@ STALE_INTERVALS = 10
 
 
 def _heartbeats(facts: Facts) -> Verdicts:
+    yield from (paused_finding(facts, "C19", wish) for wish in facts.paused(HEARTBEAT))
     beats = facts.heartbeats
     if beats is None or beats.source_ms is None:
         return
@@ -130,7 +132,8 @@ RULES = (
     Rule(
         "C19", "heartbeats do not arrive", "E W I",
         means="Heartbeats are written on the source, and their copies on the target are old: the flow delivers nothing. "
-              "Where no heartbeats are written, or they are not replicated, nothing is said.",
+              "Where no heartbeats are written, or they are not replicated, nothing is said. That somebody "
+              "paused the heartbeats of this flow is a warning.",
         decides="The newest record of both topics of heartbeats; old is more than a minute and more than ten intervals. "
                 "For A->B the heartbeats are those that B->A writes on A, and their copy `A.heartbeats` on B.",
         needs="Read on both topics of heartbeats",

@@ -10,8 +10,19 @@ from collections.abc import Iterator
 
 from sparkmirror.diagnose.findings import ERROR, INFO, LIKELY, PROVEN, WARNING, Fact, Finding, Rule, Severity, Verdicts
 from sparkmirror.diagnose.rules.limits import refused_timestamps
-from sparkmirror.diagnose.wording import ago, alter_topic, command_for, copy_facts, counted, finding, size_of, subject_of
+from sparkmirror.diagnose.wording import (
+    ago,
+    alter_topic,
+    command_for,
+    copy_facts,
+    counted,
+    finding,
+    paused_finding,
+    size_of,
+    subject_of,
+)
 from sparkmirror.errors import RecordTooLarge, TargetRefusedTimestamp
+from sparkmirror.ledger import SOURCE
 from sparkmirror.state.facts import (
     TOO_LARGE_FOR_PRODUCER,
     Connector,
@@ -123,7 +134,7 @@ def _named(copies: list[Copy]) -> str:
 def _ours(facts: Facts, wanted: str) -> Iterator[Finding]:
     for copy in facts.copies.values():
         stop = copy.stop
-        if stop is None or _stop_id(stop) != wanted:
+        if stop is None or _stop_id(stop) != wanted or (stop.state == "waiting" and facts.is_paused(copy.partition)):
             continue
         is_waiting = stop.state == "waiting"
         record = facts.reads.large.get(copy.partition)
@@ -185,6 +196,7 @@ def _timestamps(facts: Facts) -> Verdicts:
 def _alive(facts: Facts) -> Verdicts:
     yield from _runner(facts)
     yield from _ours(facts, "D11")
+    yield from (paused_finding(facts, "D11", wish) for wish in facts.paused(SOURCE))
     if facts.is_ours:
         return
     for connector in facts.connectors.values():
@@ -276,9 +288,11 @@ RULES = (
     ),
     Rule(
         "D11", "nobody copies, or a task failed", "E W I",
-        means="No process runs the flow, a connector or task failed or is paused, or two programs run it at the same time.",
+        means="No process runs the flow, a connector or task failed or is paused, or two programs run it at the same time. "
+              "Or somebody paused or stopped the flow, the topic or the partition with sparkmirror.",
         decides="MirrorMaker 2: the state of its worker group on the target says whether it is alive, the status topic "
-                "what its connectors and tasks do. sparkmirror: heartbeats of its owner in the ledger. A flow that was shut "
+                "what its connectors and tasks do. sparkmirror: heartbeats of its owner in the ledger, and what it holds as "
+                "paused, with who asked for it and when. A flow that was shut "
                 "down cleanly is information while nothing is left to copy.",
         needs=_TRACE_NEEDS + "; Describe on the groups of the target",
         mend="Start it, or fix what the trace says and restart the task.",

@@ -36,9 +36,9 @@ class NextPosition:
 
 
 class PositionWriter:
-    """The owner of a flow, as it moves partitions whose attempts are over."""
+    """The owner of a flow, as it moves partitions whose attempts are over; without a recorder it moves none."""
 
-    def __init__(self, context: FlowContext, recorder: Recorder) -> None:
+    def __init__(self, context: FlowContext, recorder: Recorder | None) -> None:
         self._context, self._recorder = context, recorder
 
     def prepare(self, moves: Sequence[Move], reason: str) -> list[LedgerRecord]:
@@ -55,13 +55,16 @@ class PositionWriter:
 
     def write(self, changes: Sequence[NextPosition], entries: Sequence[Entry]) -> None:
         """Says the changes in both, so that both go on at the same offset."""
-        self.write_back(changes)
+        if changes:
+            self.write_back(changes)
         self.append(entries)
-        self.write_forward(changes)
+        if changes:
+            self.write_forward(changes)
 
     def write_back(self, changes: Sequence[NextPosition]) -> None:
         """MM2's positions that are to lie further back."""
         recorder = self._recorder
+        assert recorder is not None
         recorder.held -= {change.partition for change in changes}
         for change in changes:
             if change.is_back:
@@ -81,6 +84,7 @@ class PositionWriter:
     def write_forward(self, changes: Sequence[NextPosition]) -> None:
         """MM2's positions, all of them; what cannot be written now stays due."""
         recorder = self._recorder
+        assert recorder is not None
         for change in changes:
             recorder.move(change.partition, change.upstream)
         recorder.flush()

@@ -80,19 +80,23 @@ class Repositioning:
     @property
     def writer(self) -> PositionWriter:
         """Writes what was decided; only after `own`."""
-        assert self._recorder is not None
         return PositionWriter(self._context, self._recorder)
 
     def states(self, partitions: Sequence[TopicPartition]) -> list[CopyState]:
         """How partitions stand whose attempts were ended."""
         return copy_states(self._context, self._context.topics, partitions)
 
-    def own(self) -> None:
-        """Takes the flow: whoever owned it before can write nothing more. Raises FlowOwnedByAnother if that one lives."""
+    def own(self, *, moves: bool = True) -> None:
+        """Takes the flow: whoever owned it before can write nothing more. Raises FlowOwnedByAnother if that one lives.
+
+        Without `moves` only the ledger is written, which needs nothing of the source.
+        """
         context = self._context
         flow, place = context.flow, context.place
         ensure_compacted_topic(context.target, place.ledger_topic, 1, flow.offset_storage_replication_factor)
         context.ownership = own(context, self._stop)
+        if not moves:
+            return
         self._recorder = Recorder.of(context)
         # What somebody removed stays removed until a run restarts it, or a move says where it resumes.
         self._recorder.held |= self._recorder.memory.read().removal.removed

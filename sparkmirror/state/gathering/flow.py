@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from sparkmirror.config import FlowSettings, Settings
 from sparkmirror.config.properties import parse_properties
+from sparkmirror.ledger import Wish
 from sparkmirror.model import FlowName
 from sparkmirror.state import FlowState, Note, now_ms, recorded_partitions, source_seen_ms
 from sparkmirror.state.facts import DEFAULT_OF, Connector, Facts, Malformed, OpenQuestion, Runner, Subject
@@ -22,6 +23,7 @@ from sparkmirror.state.gathering.reads import ReadLimits, read_records_of
 from sparkmirror.state.gathering.runner import runner_of
 from sparkmirror.state.parts import Part
 from sparkmirror.state.samples import Sample
+from sparkmirror.status.wishes import in_order
 from sparkmirror.topology import TopicDecision, offset_syncs_topic, select_topics
 
 BROKERS_OWN = "internal topic of the brokers"
@@ -101,6 +103,7 @@ def _gather(state: FlowState, settings: Settings, options: GatherOptions, past: 
         source_seen_ms=source_seen_ms(state),
         decisions=decisions,
         runner=runner,
+        wishes=_wishes(state, runner),
         copies=copies,
         connectors=connectors,
         groups=groups,
@@ -173,6 +176,11 @@ def _runner(state: FlowState, commits: Commits, connectors: Mapping[str, Connect
         is_in_order = bool(states) and "RUNNING" not in states
         return replace(found, state="released" if is_in_order else "dead", seen_ms=newest or None)
     return found
+
+
+def _wishes(state: FlowState, runner: Runner) -> tuple[Wish, ...]:
+    ledger = state.ledger()
+    return () if ledger is None or runner.program == "mm2" else tuple(in_order(ledger.view.wishes.values()))
 
 
 def _back(settings: Settings, flow: FlowSettings) -> FlowSettings | None:

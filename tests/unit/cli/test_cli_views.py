@@ -18,6 +18,7 @@ from sparkmirror.cli.live_view import LiveView, flow_picture
 from sparkmirror.cli.log_view import Line, LogView, changes, summary
 from sparkmirror.cli.run_status import Rate
 from sparkmirror.cli.text import duration, fields_of, json_text, megabytes, printable
+from sparkmirror.ledger import Wish
 from sparkmirror.status import FlowStatus, flow_lag
 from sparkmirror.status.end_history import EndHistory
 from sparkmirror.status.flow_status import NOTES_MAX, FlowNotes
@@ -267,3 +268,23 @@ def test_json_has_the_fields_of_a_value_also_beside_half_a_surrogate_pair() -> N
     line = Line("INFO", "running")
     for text in ("plain", "ü", "\ud800"):
         assert json.loads(json_text([text, line])) == [text, fields_of(line)]
+
+
+def test_a_paused_flow_says_who_paused_it_and_what_else_is_paused() -> None:
+    wishes = (
+        Wish("source", "paused", "ann@host", 1_700_000_000_000, "r1"),
+        Wish("source", "stopped", "bob@host", 1_700_000_001_000, "r2", "orders", 0),
+        Wish("heartbeat", "paused", "cid@host", 1_700_000_002_000, "r3"),
+    )
+    flow = replace(a_flow(a_partition(state="paused", code="PAUSED")), wishes=wishes, file_words="f.properties")
+    first, *rest = drawn(flow, width=160).splitlines()
+    assert "paused: the flow is paused since 2023-11-14T22:13:20Z by ann@host (to resume: sparkmirror resume f" in first
+    shown = [line.strip() for line in rest if "to resume" in line]
+    assert shown == [
+        "partition orders-0 is stopped since 2023-11-14T22:13:21Z by bob@host (to resume: sparkmirror resume f.properties "
+        "--topic orders --partition 0)",
+        "the heartbeat connector is paused since 2023-11-14T22:13:22Z by cid@host (to resume: sparkmirror resume "
+        "f.properties --connector heartbeat)",
+    ]
+    assert summary(flow, Rate()).text.startswith("paused records=") and summary(flow, Rate()).level == "INFO"
+    assert changes(a_flow(a_partition()), flow) == [Line("INFO", "orders-0 paused")]

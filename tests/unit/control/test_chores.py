@@ -10,6 +10,7 @@ import pytest
 
 from sparkmirror.control.chores import Chore, Chores
 from sparkmirror.errors import ClusterUnreachable
+from sparkmirror.ledger import Wish
 from sparkmirror.model import FlowName
 from sparkmirror.status import FlowStatus
 
@@ -125,3 +126,22 @@ def test_what_is_watched_makes_it_due_at_once() -> None:
     time.sleep(0.3)
     runner.end()
     assert len(calls) == 2
+
+
+def test_what_is_paused_is_not_done_and_is_done_again_when_it_is_resumed() -> None:
+    paused, other = counting([["broken"]]), counting()
+    chores = (Chore("checkpoints", 0.05, paused[1], at_end=True, connector="checkpoint"), Chore("lag", 0.05, other[1]))
+    runner = Runner(*chores)
+    await_calls(paused[0], 1)
+    runner.status.wishes = (Wish("checkpoint", "stopped", "ann", 0, "r1"), Wish("source", "paused", "ann", 0, "r2"))
+    await_calls(other[0], len(other[0]) + 2)  # one round may have begun before
+    before = len(paused[0])
+    await_calls(other[0], len(other[0]) + 5)
+    assert len(paused[0]) == before and "checkpoints" not in runner.status.chores
+    runner.status.wishes = (Wish("source", "paused", "ann", 0, "r2"),)
+    await_calls(paused[0], before + 1)
+    runner.status.wishes = (Wish("checkpoint", "stopped", "ann", 0, "r1"),)
+    await_calls(other[0], len(other[0]) + 2)
+    before = len(paused[0])
+    runner.end()
+    assert len(paused[0]) == before

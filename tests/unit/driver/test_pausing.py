@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,20 @@ import pytest
 from fake.cluster import FakeCluster
 from fake.flow import FakeFlow, append, running_flow, values_of, write_flow
 from typer.testing import CliRunner, Result
+from unit.outages.worst_night import LEADERLESS, LOGIN_REFUSED, SOURCE_GONE, TARGET_GONE, worst_night
 
 from sparkmirror.cli.app import app
+from sparkmirror.cli.run_status import exit_status, stop_lines
+from sparkmirror.clusters import ClusterClient, append_records
+from sparkmirror.config import load
+from sparkmirror.control import RunOptions
 from sparkmirror.driver.moves import asking
 from sparkmirror.errors import ConfigError, RequestRefused
+from sparkmirror.ledger import OwnerRequest, encode
+from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.status import FlowStatus, flow_reason, flow_state
 
-OTHER = "other"
+OTHER, BIG = "other", b"b" * 3000
 
 
 @pytest.fixture
@@ -175,7 +183,7 @@ def test_resume_ends_everything_that_was_paused_within_its_scope(tmp_path: Path,
         ask("stop", path, "--topic", OTHER)
         ask("pause", path, "--connector", "heartbeat")
         told = ask("resume", path)
-        assert told["text"] == f"resumed: partition orders-0, topic {OTHER}" or "resumed" in told["text"]
+        assert told["text"] == f"resumed: partition orders-0, topic {OTHER}"
         assert [wish["connector"] for wish in told["wishes"]] == ["heartbeat"]
         add(source, "2")
         await_copied(flow, target, 2, 2, 2)
@@ -229,3 +237,113 @@ def test_history_says_who_paused_what(tmp_path: Path, clusters) -> None:
     pause, resume = json.loads(call("history", path, "--json").stdout)["entries"]
     assert (pause["verb"], pause["topic"], pause["text"]) == ("pause", "orders", "topic orders is paused")
     assert (resume["verb"], resume["text"], resume["who"]) == ("resume", "resumed: topic orders", pause["who"])
+
+
+def test_doctor_why_and_plan_say_who_paused_what_and_how_to_resume(tmp_path: Path, clusters) -> None:
+    source, target = clusters
+    path = write_flow(tmp_path, source, target)
+    with running_flow(path) as flow:
+        await_copied(flow, target, 1, 1, 1)
+        [topic] = ask("pause", path, "--topic", "orders")["wishes"]
+        ask("stop", path, "--connector", "checkpoint")
+        ask("pause", path, "--connector", "heartbeat")
+        words = f"topic orders is paused since {topic['time']} by {topic['who']}"
+        resume = f"sparkmirror resume {path} --topic orders"
+        doctor = call("doctor", path, "--wait", "0").output
+        assert words in doctor and f"$ {resume}" in doctor
+        assert "C04 checkpoints stopped on request" in doctor
+        assert f"$ sparkmirror resume {path} --connector checkpoint" in doctor
+        assert "C19 heartbeats paused on request" in doctor and "C12 a partition" not in doctor
+        why = call("why", path, "orders", "--wait", "0").output
+        assert "is it being copied? no: copying paused on request (D11)" in why and f"$ {resume}" in why
+        assert "paused" not in call("why", path, OTHER, "--wait", "0").output
+        plan = call("plan", path)
+        assert f"a run waits: PAUSED: {words} (to resume: {resume})" in plan.output and plan.exit_code == 4
+        assert "a run omits: STOPPED_ON_REQUEST: the checkpoint connector is stopped since" in plan.output
+
+
+def test_a_run_once_ends_and_says_that_it_is_paused(tmp_path: Path, clusters) -> None:
+    source, target = clusters
+    path = write_flow(tmp_path, source, target)
+    ask("pause", path, "--topic", "orders")
+    with running_flow(path, RunOptions(once=True)) as flow:
+        flow.thread.join(30)
+        assert not flow.thread.is_alive()
+    status = status_of(flow)
+    assert copied(target) == [[], [], [b"1"]]
+    [line] = stop_lines([status], 10)
+    assert line.startswith("A->B 2 of 3 partitions were not copied: topic orders is paused since")
+    assert exit_status([status], [], once=True, interrupted=False) == 4
+
+
+@pytest.mark.parametrize("verb", ["set", "reset"])
+def test_a_position_is_moved_while_the_flow_is_stopped_and_nothing_is_copied_until_it_is_resumed(
+    tmp_path: Path, clusters, verb: str
+) -> None:
+    source, target = clusters
+    path = write_flow(tmp_path, source, target)
+    to = ("--to", "0") if verb == "set" else ()
+    with running_flow(path) as flow:
+        await_copied(flow, target, 1, 1, 1)
+        ask("stop", path)
+        moved = CliRunner().invoke(
+            app, ["offsets", verb, str(path), "--topic", "orders", "--partition", "0", *to, "--yes"], env={"NO_COLOR": "1"}
+        )
+        assert moved.exit_code == 0, (moved.output, moved.exception)
+        flow.await_true(lambda: set(states(flow).values()) == {"paused"})
+        flow.await_true(lambda: flow.partition("orders").lag == 1)
+        assert copied(target) == [[b"1"]] * 3
+        ask("resume", path)
+        await_copied(flow, target, 2, 1, 1)
+
+
+def test_what_cannot_be_copied_stays_stopped_while_it_is_paused_and_is_not_tried(tmp_path: Path, clusters) -> None:
+    source, target = clusters
+    target.create_topic("A.orders", partitions=2, configs={"max.message.bytes": "2000"})
+    path = write_flow(tmp_path, source, target)
+    with running_flow(path) as flow:
+        append(source, "orders", BIG)
+        flow.await_true(lambda: states(flow).get("orders-0") == "stopped")
+        told = ask("pause", path)
+        assert told["open_partitions"] == 0
+        flow.await_true(lambda: states(flow)["orders-1"] == "paused")
+        before = flow.conductor._context.placed[TopicPartition("orders", 0)].attempt
+        flow.on_thread(flow.conductor._healing.look)
+        assert flow.conductor._context.placed[TopicPartition("orders", 0)].attempt == before
+        assert states(flow)["orders-0"] == "stopped" and flow_state(status_of(flow)) == "paused"
+        target.topics["A.orders"].configs["max.message.bytes"] = "100000"
+        ask("resume", path)
+        flow.on_thread(flow.conductor._healing.look)
+        flow.await_true(lambda: values_of(target, "A.orders") == [b"1", BIG])
+
+
+def test_a_request_that_makes_no_sense_is_answered_so(tmp_path: Path, clusters) -> None:
+    source, target = clusters
+    path = write_flow(tmp_path, source, target)
+    bad = [
+        ("pause", {"arguments": {"connector": "sink"}}, "expected connector source, checkpoint or heartbeat"),
+        ("stop", {"arguments": {"connector": "heartbeat"}, "topic": "orders"}, "has no topics of its own"),
+        ("resume", {"arguments": {"more": 1}}, "expected connector source"),
+        ("pause", {"partition": 1}, "a partition needs its topic"),
+    ]
+    with running_flow(path) as flow, closing(ClusterClient(load(str(path)).flow(FlowName("A", "B")).target)) as client:
+        await_copied(flow, target, 1, 1, 1)
+        for at, (verb, more, message) in enumerate(bad):
+            until = target.now_ms() + 60_000
+            asked = OwnerRequest(str(at), verb, "ann", target.now_ms(), until, **more)
+            append_records(client, TopicPartition("mm2-ledger.A.internal", 0), [encode(asked)], target.now_ms())
+            answers = flow.conductor._context.ledger.view.answers
+            flow.await_true(lambda at=at, answers=answers: str(at) in answers)
+            assert answers[str(at)].state == "refused" and message in answers[str(at)].text, answers[str(at)]
+        assert status_of(flow).wishes == () and "paused" not in states(flow).values()
+
+
+@pytest.mark.parametrize("state", [SOURCE_GONE, TARGET_GONE, LOGIN_REFUSED, LEADERLESS])
+def test_a_flow_is_paused_while_its_source_is_away_and_a_dead_target_is_named(tmp_path: Path, state: str) -> None:
+    with worst_night(state, tmp_path, is_released=True) as night:
+        paused = night.call("pause", "FILE", "--json")
+        if state == TARGET_GONE:
+            assert paused.status == 2 and "cluster B is unreachable" in paused.text
+            return
+        assert paused.status == 0 and json.loads(paused.out)["text"] == "the flow is paused", paused.text
+        assert night.call("resume", "FILE").status == 0

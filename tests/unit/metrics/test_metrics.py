@@ -140,3 +140,13 @@ def test_a_folder_that_is_not_there_is_told_at_the_start_and_one_that_went_away_
     folder.rmdir()
     file.show([flow()])
     assert "could not be written" in file.trouble
+
+
+def test_a_paused_flow_does_not_run_and_is_said_to_be_paused() -> None:
+    metrics = MirrorMetrics()
+    paused = flow()
+    paused.partitions[ORDERS].state = "paused"
+    metrics.take([paused], 0.0)
+    found = {line.split("{")[0]: line.rpartition(" ")[2] for line in exposition(metrics.metrics(0.0)).splitlines()}
+    names = ("sparkmirror_flow_running", "sparkmirror_flow_paused", "sparkmirror_flow_paused_partitions")
+    assert [found[name] for name in names] == ["0", "1", "1"]

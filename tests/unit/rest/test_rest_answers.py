@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from sparkmirror.ledger import Wish
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.rest.answers import KEPT_S, LOOK_S_MAX, FlowAnswers
 from sparkmirror.rest.rates import Rates
@@ -65,6 +66,22 @@ def test_ready_means_that_every_flow_copies_or_stands_by(state: str, partition_s
     found, content = told(answers, "/health/ready")
     assert (found, content["flows"][0]["state"], content["flows"][1]["state"]) == (status, shown, "running")  # type: ignore[index]
     assert content["status"] == ("ready" if status == 200 else "not ready")  # type: ignore[index, call-overload]
+
+
+def test_a_paused_flow_is_ready_and_says_by_whom_it_is_paused() -> None:
+    answers = FlowAnswers()
+    flow = a_flow(state="paused", code="PAUSED")
+    flow.wishes, flow.file_words = (Wish("source", "paused", "ann@host", 1_700_000_000_000, "r1"),), "mm2.properties"
+    answers.show([flow, FlowStatus(FlowName("B", "A"), "running")])
+    status, content = told(answers, "/health/ready")
+    reason = "the flow is paused since 2023-11-14T22:13:20Z by ann@host (to resume: sparkmirror resume mm2.properties)"
+    assert (status, content["status"], content["flows"][0]) == (  # type: ignore[index, call-overload]
+        200, "paused", {"flow": "A->B", "state": "paused", "reason": reason}
+    )  # fmt: skip
+    assert told(answers, "/health/flows")[0] == 200
+    wish = {"connector": "source", "topic": None, "partition": None, "state": "paused", "who": "ann@host"}
+    wish |= {"time": "2023-11-14T22:13:20Z", "request_id": "r1"}
+    assert told(answers, "/flows")[1]["flows"][0]["wishes"] == [wish]  # type: ignore[index, call-overload]
 
 
 def half_stopped() -> FlowStatus:
