@@ -118,16 +118,8 @@ def as_lines(found: Wished) -> list[str]:
     else:
         by = f"  no process runs the flow: the next start keeps to it (request {found.request_id})"
     lines = [f"flow {found.flow}: {found.text}", by]
-    lines += [f"  {wish['state']}: {_subject(wish)} since {wish['time']} by {wish['who']}" for wish in found.wishes]
+    lines += [f"  {wish['text']} (to resume: {wish['resume']})" for wish in found.wishes]
     return [printable(line) for line in lines]
-
-
-def _subject(wish: dict[str, Any]) -> str:
-    if wish["connector"] != ConnectorName.SOURCE:
-        return f"the {wish['connector']} connector"
-    if wish["topic"] is None:
-        return "the flow"
-    return f"topic {wish['topic']}" if wish["partition"] is None else f"partition {wish['topic']}-{wish['partition']}"
 
 
 def as_json(found: Wished) -> dict[str, Any]:

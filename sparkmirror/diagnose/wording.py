@@ -10,6 +10,8 @@ from sparkmirror.ledger import CHECKPOINT, HEARTBEAT, SOURCE, Wish
 from sparkmirror.state.facts import ClusterFacts, Copy, Facts, Subject
 from sparkmirror.status import resume_command, wish_words
 
+ON_REQUEST = "on request"
+
 
 def finding(
     facts: Facts,
@@ -60,7 +62,7 @@ def paused_finding(facts: Facts, rule: str, wish: Wish) -> Finding:
     subject = Subject(wish.topic, None if wish.partition < 0 else wish.partition)
     return finding(
         facts, rule, Severity.WARNING, Certainty.PROVEN, subject,
-        cause=f"{what} {wish.state} on request",
+        cause=f"{what} {wish.state} {ON_REQUEST}",
         message=wish_words(wish),
         evidence=(Fact("ledger", f"request {wish.request_id}", wish.time_ms),),
         mend="nothing is lost; resume it when the reason is gone",

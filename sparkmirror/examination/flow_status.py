@@ -14,14 +14,17 @@ from sparkmirror.clusters import ClusterClient, partition_ends, read_range, read
 from sparkmirror.config import FlowSettings, Settings
 from sparkmirror.diagnose.flow_positions import judged_positions
 from sparkmirror.diagnose.report import FlowReport, Report
+from sparkmirror.diagnose.wording import ON_REQUEST
 from sparkmirror.errors import ClusterError, CorruptBatch
 from sparkmirror.examination.examine import Examination, examine
+from sparkmirror.ledger import Wish
 from sparkmirror.model import FlowName, TopicPartition
-from sparkmirror.state.facts import Copy, Facts, Runner, failed_tasks
+from sparkmirror.state.facts import Copy, Facts, Runner, Stop, failed_tasks
 from sparkmirror.state.gathering import GatherOptions
 from sparkmirror.state.parts import Part
 from sparkmirror.status import FlowStatus, GroupCounts, PartitionStatus
 from sparkmirror.status.end_history import NO_HISTORY, EndHistory, ReadTimestamp
+from sparkmirror.status.wishes import CODES, resume_command, wish_words
 from sparkmirror.topology import policy_for
 from sparkmirror.wire import MalformedInternalRecord, decode_heartbeat, read_records
 
@@ -59,6 +62,9 @@ def _status(report: FlowReport) -> FlowStatus:
         owned_since_ms=-1 if facts.runner.since_ms is None else facts.runner.since_ms,
         source_seen_ms=-1 if facts.source_seen_ms is None else facts.source_seen_ms,
         taken_ms=facts.now_ms,
+        wishes=facts.wishes,
+        are_wishes_known=Part.LEDGER not in facts.missing,
+        file_words=facts.file_words,
     )
     for _, number, task in failed_tasks(facts):
         _fail(facts, status, number, task.reason)
@@ -71,7 +77,7 @@ def _state(report: FlowReport) -> tuple[str, str]:
     facts, runner = report.facts, report.facts.runner
     silence = "; ".join(outage.words for outage in facts.outages.values())
     if runner.state in ("released", "dead", "never") and "target" not in facts.outages:
-        about_flow = (f for f in report.findings if f.id == "D11" and not f.subject.topic)
+        about_flow = (f for f in report.findings if f.id == "D11" and not f.subject.topic and ON_REQUEST not in f.cause)
         found = next(about_flow, None)
         words = {"never": "never run", "released": "not running", "dead": "not running"}[runner.state]
         return words, "; ".join(text for text in ("" if found is None else found.message, silence) if text)
@@ -95,6 +101,9 @@ def _partition(facts: Facts, copy: Copy) -> PartitionStatus:
     state = "copying" if facts.runner.is_running else "not copied"
     if stop is not None:
         state = stop.state
+    wish = facts.wish_on(copy.partition)
+    if wish is not None and state != "stopped":
+        state, stop = "paused", Stop("paused", CODES[wish.state], wish_words(wish), wish.time_ms, hint=_resume(facts, wish))
     return PartitionStatus(
         copy.partition,
         state,
@@ -106,6 +115,10 @@ def _partition(facts: Facts, copy: Copy) -> PartitionStatus:
         gaps=len(copy.gaps),
         gap_offsets=sum(gap.length for gap in copy.gaps),
     )
+
+
+def _resume(facts: Facts, wish: Wish) -> str:
+    return f"to resume: {resume_command(wish, facts.file_words)}"
 
 
 def _is_another_topic(facts: Facts, copy: Copy) -> bool:

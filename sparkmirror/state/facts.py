@@ -459,9 +459,9 @@ class Facts:
         """What somebody paused or stopped of a connector's work, the widest first."""
         return [wish for wish in self.wishes if wish.connector == connector]
 
-    def is_paused(self, partition: TopicPartition) -> bool:
-        """Whether nobody copies it because somebody asked for that."""
-        return wish_on({wish.key: wish for wish in self.wishes}, partition) is not None
+    def wish_on(self, partition: TopicPartition) -> Wish | None:
+        """Why nobody copies it, if that is because somebody asked for it."""
+        return wish_on({wish.key: wish for wish in self.wishes}, partition) if self.wishes else None
 
     @property
     def refresh_topics_s(self) -> int:

@@ -48,7 +48,7 @@ def outline(flow: FlowStatus) -> dict[str, object]:
         "partitions": dict(counted_states(flow)),
         "groups": None if flow.groups is None else flow.groups._asdict(),
         "heartbeat": time_text(flow.heartbeat_ms),
-        "wishes": [wish_fields(wish) for wish in flow.wishes],
+        "wishes": [wish_fields(wish, flow.file_words) for wish in flow.wishes],
         "chores": {chore: trouble for chore, trouble in flow.chores.items() if trouble},
         "troubles": [{"what": t.what, "state": t.state, "code": t.code, "reason": t.reason, "lag": t.lag}
                      for t in found[:TROUBLES_MAX]],

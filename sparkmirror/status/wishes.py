@@ -68,8 +68,8 @@ def in_order(wishes: Iterable[Wish]) -> list[Wish]:
     return sorted(wishes, key=lambda wish: (wish.connector != SOURCE, wish.connector, wish.topic, wish.partition))
 
 
-def wish_fields(wish: Wish) -> dict[str, object]:
-    """As JSON documents have it."""
+def wish_fields(wish: Wish, file_words: str) -> dict[str, object]:
+    """As JSON documents have it: also in words, and with the command that ends it."""
     return {
         "connector": wish.connector,
         "topic": wish.topic or None,
@@ -78,6 +78,8 @@ def wish_fields(wish: Wish) -> dict[str, object]:
         "who": wish.who,
         "time": wish_time(wish),
         "request_id": wish.request_id,
+        "text": wish_words(wish),
+        "resume": resume_command(wish, file_words),
     }
 
 

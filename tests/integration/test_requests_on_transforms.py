@@ -1,7 +1,8 @@
-"""Positions of topics with a transform: moved while the flow is stopped. Java's consumer judges."""
+"""Positions of topics with a transform: moved while the flow is stopped or paused. Java's consumer judges."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from host import hosted_command
@@ -16,7 +17,7 @@ LOUDER = "cast(if(string(value) = 'bad', raise_error('no'), upper(string(value))
 FIRST, MORE = [b"a%d" % at for at in range(20)], [b"b%d" % at for at in range(5)]
 
 
-def test_a_transformed_partition_is_moved_while_the_flow_is_stopped_and_refused_while_it_runs(
+def test_a_transformed_partition_is_moved_while_the_flow_is_stopped_or_paused_and_refused_while_it_runs(
     source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path
 ) -> None:
     source, target, remote = source_cluster, target_cluster, f"shaped.{TOPIC}"
@@ -37,9 +38,17 @@ def test_a_transformed_partition_is_moved_while_the_flow_is_stopped_and_refused_
     assert done.returncode == 0, done.stdout + done.stderr
     with live_mirror(path) as mirror:
         await_true(lambda: _count(target, remote) == [50, 20], 180.0, "partition 0 is copied again")
+        paused = hosted_command("pause", str(path), "--topic", TOPIC, "--json", seconds=200)
+        assert paused.returncode == 0 and json.loads(paused.stdout)["open_partitions"] == 0, paused.stdout + paused.stderr
+        produce(source, TOPIC, 1, MORE)
+        moved = hosted_command(*reset[:-2], "1", "--yes", seconds=200)
+        assert moved.returncode == 0, moved.stdout + moved.stderr
+        assert _count(target, remote) == [50, 20]
+        assert hosted_command("resume", str(path), seconds=200).returncode == 0
+        await_true(lambda: _count(target, remote) == [50, 45], 180.0, "partition 1 is copied again")
         assert mirror.stop().status == 0, mirror.output
     found = java_records(target.bootstrap, remote)
-    wanted = {0: [*FIRST, *MORE, *FIRST, *MORE], 1: FIRST}
+    wanted = {0: [*FIRST, *MORE, *FIRST, *MORE], 1: [*FIRST, *FIRST, *MORE]}
     assert {at: [record.value for record in found[at]] for at in found} == {
         at: [value.upper() for value in values] for at, values in wanted.items()
     }

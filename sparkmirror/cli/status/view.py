@@ -17,6 +17,7 @@ TROUBLES_MAX = 8
 _STYLES = {
     "running": "bold green", "copying": "green", "degraded": "bold yellow", "unknown": "bold yellow", "waiting": "yellow",
     "opening": "yellow", "recovering": "yellow", "stopped": "bold red", "failed": "bold red", "not running": "bold red",
+    "paused": "cyan",
 }  # fmt: skip
 _BAD_STATES = ("degraded", "stopped", "failed", "unknown", "waiting")
 _PROCESS = re.compile(r"^(?P<host>[^/]+)/(?P<pid>pid \d+)/")
@@ -25,7 +26,7 @@ _PROCESS = re.compile(r"^(?P<host>[^/]+)/(?P<pid>pid \d+)/")
 def severity_of(flow: Mapping[str, Any]) -> tuple[Severity, bool]:
     """How bad what a running process says of a flow is, as the doctor grades the same findings, and whether it is all."""
     groups = flow.get("groups") or {}
-    is_warning = flow.get("troubles") or flow.get("chores") or groups.get("unsynced")
+    is_warning = flow.get("troubles") or flow.get("chores") or flow.get("wishes") or groups.get("unsynced")
     worst = Severity.ERROR if flow.get("state") in _BAD_STATES else Severity.WARNING if is_warning else Severity.FINE
     return worst, flow.get("lag") is not None and not groups.get("unknown")
 
@@ -48,6 +49,8 @@ def flow_lines(flow: Mapping[str, Any], place: str, now_ms: int) -> Iterator[Lin
     yield [(f"  groups: {_groups(flow.get('groups'))}", "")]
     yield [(f"  heartbeat {_age(flow.get('heartbeat'), now_ms)}", "")]
     yield from _trouble_lines(flow)
+    for wish in flow.get("wishes") or ():
+        yield [(f"  {printable(str(wish.get('text')))} (to resume: {printable(str(wish.get('resume')))})", "cyan")]
     for chore, trouble in (flow.get("chores") or {}).items():
         yield [("  cannot be done now", "yellow"), (f"  {printable(chore)}: {printable(str(trouble))}", "")]
 

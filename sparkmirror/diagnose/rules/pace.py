@@ -82,7 +82,7 @@ def _oldest(facts: Facts, behind: Sequence[Copy]) -> str:
 
 def _is_explained(facts: Facts, copy: Copy) -> bool:
     """Whether another check says why the partition does not move."""
-    if copy.stop is not None or not facts.runner.is_running or facts.is_paused(copy.partition):
+    if copy.stop is not None or not facts.runner.is_running or facts.wish_on(copy.partition):
         return True
     held = {p for connector, number, _ in failed_tasks(facts) for p in connector.assigned.get(number, ())}
     return copy.partition in held or copy.source_topic_id not in ("", facts.source.topic_id(copy.partition.topic))

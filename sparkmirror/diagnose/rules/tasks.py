@@ -134,7 +134,7 @@ def _named(copies: list[Copy]) -> str:
 def _ours(facts: Facts, wanted: str) -> Iterator[Finding]:
     for copy in facts.copies.values():
         stop = copy.stop
-        if stop is None or _stop_id(stop) != wanted or (stop.state == "waiting" and facts.is_paused(copy.partition)):
+        if stop is None or _stop_id(stop) != wanted or (stop.state == "waiting" and facts.wish_on(copy.partition)):
             continue
         is_waiting = stop.state == "waiting"
         record = facts.reads.large.get(copy.partition)

@@ -152,11 +152,12 @@ class OwnerWork:
     def pause(self, partitions: Sequence[TopicPartition], accepted: Sequence[str] = ()) -> Waits:
         """Until nobody writes these partitions; they stay closed until the request is done. Raises RequestRefused."""
         context = self._context
-        transformed = next(filter(self.is_transformed, partitions), None)
+        running = (p for p in partitions if not self._is_paused(p))
+        transformed = next(filter(self.is_transformed, running), None)
         if transformed is not None:
             raise RequestRefused(
                 f"{transformed}: topic {transformed.topic} has transforms; its query cannot move a partition while it runs",
-                hint="stop the flow, then give the command again",
+                hint=f"pause it first: sparkmirror pause {self.file_words} --topic {transformed.topic}",
             )
         self.paused += partitions
         context.held.update(partitions)
@@ -203,6 +204,10 @@ class OwnerWork:
         while (open_still := [p for p in partitions if not self._is_quiet(p)]) and time.monotonic() - began < seconds:
             yield
         return open_still
+
+    def _is_paused(self, partition: TopicPartition) -> bool:
+        """Whether its attempt is over and none follows until somebody resumes it."""
+        return self._context.ledger.view.wish_on(partition) is not None and is_ended(self._context, partition)
 
     def _is_quiet(self, partition: TopicPartition) -> bool:
         return is_ended(self._context, partition) or partition in self._context.stopped

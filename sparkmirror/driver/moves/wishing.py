@@ -7,7 +7,7 @@ paused within the scope, and is refused while something wider than the scope is 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -62,10 +62,10 @@ def wish_outcome(wishes: Mapping[WishKey, Wish], request: OwnerRequest, file_wor
         return _resumed(wishes, scope, file_words)
     known, state = wishes.get(scope), STATES[request.verb]
     if known is not None and known.state == state:
-        return Outcome(f"{wish_words(known)} already", _detail(wishes.values(), ()))
+        return Outcome(f"{wish_words(known)} already", _detail(wishes.values(), (), file_words))
     wish = Wish(scope.connector, state, request.who, int(time.time() * 1000), request.id, scope.topic, scope.partition)
     others = [other for other in wishes.values() if other.key != scope]
-    return Outcome(f"{wish_subject(wish)} is {state}", _detail([*others, wish], (wish,)), [encode(wish)])
+    return Outcome(f"{wish_subject(wish)} is {state}", _detail([*others, wish], (wish,), file_words), [encode(wish)])
 
 
 def _resumed(wishes: Mapping[WishKey, Wish], scope: WishKey, file_words: str) -> Outcome:
@@ -77,18 +77,18 @@ def _resumed(wishes: Mapping[WishKey, Wish], scope: WishKey, file_words: str) ->
         )
     ended = in_order(wishes_within(wishes, scope))
     if not ended:
-        return Outcome("nothing was paused or stopped", _detail(wishes.values(), ()))
+        return Outcome("nothing was paused or stopped", _detail(wishes.values(), (), file_words))
     rest = [wish for wish in wishes.values() if wish not in ended]
     named = ", ".join(wish_subject(wish) for wish in ended[:NAMED_MAX])
     more = f" and {len(ended) - NAMED_MAX} more" if len(ended) > NAMED_MAX else ""
-    return Outcome(f"resumed: {named}{more}", _detail(rest, ended), [wish_removed(wish) for wish in ended])
+    return Outcome(f"resumed: {named}{more}", _detail(rest, ended, file_words), [wish_removed(wish) for wish in ended])
 
 
-def _detail(wishes: Any, changed: Any) -> dict[str, Any]:
+def _detail(wishes: Iterable[Wish], changed: Iterable[Wish], file_words: str) -> dict[str, Any]:
     """All wishes of the flow from now on, and those that the request made or ended."""
     return {
-        "wishes": [wish_fields(wish) for wish in in_order(wishes)],
-        "changed": [wish_fields(wish) for wish in changed],
+        "wishes": [wish_fields(wish, file_words) for wish in in_order(wishes)],
+        "changed": [wish_fields(wish, file_words) for wish in changed],
     }
 
 

@@ -347,3 +347,18 @@ def test_a_flow_is_paused_while_its_source_is_away_and_a_dead_target_is_named(tm
             return
         assert paused.status == 0 and json.loads(paused.out)["text"] == "the flow is paused", paused.text
         assert night.call("resume", "FILE").status == 0
+
+
+def test_status_says_the_same_from_the_clusters(tmp_path: Path, clusters) -> None:
+    source, target = clusters
+    path = write_flow(tmp_path, source, target, {"emit.heartbeats.enabled": "false"})
+    with running_flow(path) as flow:
+        await_copied(flow, target, 1, 1, 1)
+        [wish] = ask("pause", path)["wishes"]
+        told = call("status", path, "--json")
+        [shown] = json.loads(told.stdout)["flows"]
+        assert (shown["state"], shown["wishes"], shown["partitions"]) == ("paused", [wish], {"paused": 3})
+        assert wish["text"] in shown["reason"] and told.exit_code in (2, 3)
+        assert f"{wish['text']} (to resume: sparkmirror resume {path})" in call("status", path).output
+    [shown] = json.loads(call("status", path, "--json").stdout)["flows"]
+    assert (shown["state"], shown["wishes"], shown["partitions"]) == ("not running", [wish], {"paused": 3})

@@ -81,6 +81,7 @@ def test_a_paused_flow_is_ready_and_says_by_whom_it_is_paused() -> None:
     assert told(answers, "/health/flows")[0] == 200
     wish = {"connector": "source", "topic": None, "partition": None, "state": "paused", "who": "ann@host"}
     wish |= {"time": "2023-11-14T22:13:20Z", "request_id": "r1"}
+    wish |= {"text": reason.partition(" (")[0], "resume": "sparkmirror resume mm2.properties"}
     assert told(answers, "/flows")[1]["flows"][0]["wishes"] == [wish]  # type: ignore[index, call-overload]
 
 
