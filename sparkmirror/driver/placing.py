@@ -221,12 +221,17 @@ class Placing:
         rest = [p for p in wanted if p not in points]
         known = {p: ready for p in rest if (ready := self._known(p)) is not None}
         points.update(known)
-        first = [p for p in rest if p not in context.placed]
+        first = [p for p in rest if p not in context.placed and not self._is_ours(p)]
         if first:
             found, notes = self._starting_points().find(first, known)
             points.update(found)
             context.status.notes += notes
         return points
+
+    def _is_ours(self, partition: TopicPartition) -> bool:
+        """Whether this process opened or moved it last: what MirrorMaker 2 stored was read before that."""
+        newest, owner = self._context.ledger.view.of(partition).newest, self._context.owned.owner
+        return newest is not None and newest.attempt[:2] >= (owner.generation, owner.first_epoch)
 
     def _starting_points(self) -> StartingPoints:
         if self._starting is None:

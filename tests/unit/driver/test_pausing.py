@@ -362,3 +362,19 @@ def test_status_says_the_same_from_the_clusters(tmp_path: Path, clusters) -> Non
         assert f"{wish['text']} (to resume: sparkmirror resume {path})" in call("status", path).output
     [shown] = json.loads(call("status", path, "--json").stdout)["flows"]
     assert (shown["state"], shown["wishes"], shown["partitions"]) == ("not running", [wish], {"paused": 3})
+
+
+def test_a_position_that_is_moved_while_paused_counts_for_an_owner_that_found_an_older_one(tmp_path: Path, clusters) -> None:
+    source, target = clusters
+    path = write_flow(tmp_path, source, target)
+    with running_flow(path) as flow:
+        await_copied(flow, target, 1, 1, 1)
+        ask("pause", path, "--topic", "orders")
+    with running_flow(path) as flow:  # it reads MirrorMaker 2's positions at its start
+        flow.await_true(lambda: states(flow).get("orders-0") == "paused")
+        words = ["offsets", "reset", str(path), "--topic", "orders", "--partition", "0", "--yes"]
+        assert CliRunner().invoke(app, words).exit_code == 0
+        words = ["offsets", "reset", str(path), "--topic", OTHER, "--partition", "0", "--yes"]
+        assert CliRunner().invoke(app, words).exit_code == 0
+        ask("resume", path)
+        await_copied(flow, target, 2, 1, 2)
