@@ -37,6 +37,8 @@ CLIENT_PLACES = {
 }
 _ONE_LOGIN = "is not used: all clients of a cluster log in alike"
 
+METRIC_LABELS = "metrics.labels."  # and the name of a label that every figure has
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -191,7 +193,7 @@ def _top_place(name: str, clusters: tuple[str, ...]) -> Place:
         return Place("top", name, known, warning=_ignored(known))
     if name in WORKER_KEYS and name.startswith(WORKER_TOP_PREFIXES):
         return Place("top", name, WORKER_KEYS[name], warning=_ignored(WORKER_KEYS[name]))
-    if name.startswith("config.providers."):
+    if name.startswith(("config.providers.", METRIC_LABELS)):
         return Place("top", name)
     role, _, tail = name.partition(".")
     if role in ROLES and tail:

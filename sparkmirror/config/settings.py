@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
@@ -18,7 +19,7 @@ from sparkmirror.config.custom_classes import CUSTOM_METHODS, is_class_reference
 from sparkmirror.config.keys import CONNECTOR_KEYS, FLOW_KEYS, WORKER_KEYS, Key
 from sparkmirror.config.nearest import RENAMED, key_named, nearest_key
 from sparkmirror.config.parsing import ValueRefused, is_exactly_true, parse_servers, parse_value, shown, split_list
-from sparkmirror.config.placement import UNKNOWN_KEY, Place, client_keys_warning, place_of
+from sparkmirror.config.placement import METRIC_LABELS, UNKNOWN_KEY, Place, client_keys_warning, place_of
 from sparkmirror.config.properties import Entry, PropertiesFile, parse_properties
 from sparkmirror.config.providers import declare
 from sparkmirror.config.transforms import read_transforms, transform_key_problem
@@ -33,6 +34,9 @@ CLUSTERS_MAX = 100
 INTERNAL_TOPICS = ("checkpoints", "heartbeats", "offset_syncs")
 INTERNAL_FACTOR_MAX = 3
 ALLOW_HINT = "correct the keys; for keys that are meant as they are: --allow-unknown-keys"
+
+# Labels that figures have themselves.
+OWN_LABELS = frozenset({"source", "target", "topic", "partition", "group", "cluster", "whose", "clientid", "client_id"})
 
 
 @dataclass(slots=True)
@@ -134,6 +138,7 @@ def _settings(reading: _Reading, path: str, digest: str, variables: Mapping[str,
     _resolve(reading, variables)
     clusters = _clusters(reading, reading.file)
     _check_entries(reading, clusters)
+    labels = _metric_labels(reading)
     flows = _flows(reading, clusters, os.path.dirname(path))
     if not reading.problems:
         reading.problems.extend((0, sentence) for sentence in flow_problems(flows))
@@ -141,7 +146,8 @@ def _settings(reading: _Reading, path: str, digest: str, variables: Mapping[str,
     if reading.problems:
         hint = ALLOW_HINT if reading.has_resembling_keys else ""
         raise ConfigInvalid(path, [sentence for _, sentence in sorted(reading.problems)], hint=hint)
-    return Settings(path, digest, clusters, flows, tuple(sentence for _, sentence in sorted(reading.warnings)))
+    warnings = tuple(sentence for _, sentence in sorted(reading.warnings))
+    return Settings(path, digest, clusters, flows, warnings, labels)
 
 
 def _warn_of_repeats(reading: _Reading, file: PropertiesFile) -> None:
@@ -168,6 +174,22 @@ def _resolve(reading: _Reading, variables: Mapping[str, str]) -> None:
             reading.problem(key, sentence)
         for sentence in resolved.warnings:
             reading.warn(key, sentence)
+
+
+def _metric_labels(reading: _Reading) -> tuple[tuple[str, str], ...]:
+    """`metrics.labels.NAME = value`: labels that boards ask for, such as those of Strimzi's variables."""
+    found = []
+    for key, text in reading.texts.items():
+        name = key.removeprefix(METRIC_LABELS)
+        if name == key:
+            continue
+        if not re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", name) or name.startswith("__"):
+            reading.problem(key, f"expected the name of a Prometheus label after {METRIC_LABELS}, found {shown(name)}")
+        elif name in OWN_LABELS:
+            reading.problem(key, f"expected a label that figures do not have, found {shown(name)}, one of their own")
+        else:
+            found.append((name, text.strip()))
+    return tuple(sorted(found))
 
 
 def _clusters(reading: _Reading, file: PropertiesFile) -> tuple[str, ...]:

@@ -157,6 +157,7 @@ class Settings:
     clusters: tuple[str, ...]
     flows: tuple[FlowSettings, ...]
     warnings: tuple[str, ...] = field(default=())
+    metric_labels: tuple[tuple[str, str], ...] = ()  # those that every figure has
 
     def selected_flows(self, targets: Collection[str] | None) -> tuple[FlowSettings, ...]:
         """Flows into `targets`, those that only write heartbeats included; None means every target."""

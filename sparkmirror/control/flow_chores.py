@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from sparkmirror.clusters import ClusterClient
 from sparkmirror.config import FlowSettings
 from sparkmirror.control.acls import AclSync
+from sparkmirror.control.certificates import LOOK_S, Certificates
 from sparkmirror.control.chores import Chore, Chores
 from sparkmirror.control.configs import ConfigSync
 from sparkmirror.control.group_sync import GroupSync
@@ -55,6 +56,9 @@ class FlowChores:
             if flow.sync_group_offsets_enabled:
                 interval = flow.sync_group_offsets_interval_seconds
                 yield Chore("group offsets", interval, groups.commit, at_end=True, connector=CHECKPOINT)
+        certificates = Certificates(self._status, ((flow.source, source), (flow.target, target)))
+        if certificates.is_needed:
+            yield Chore("certificates", LOOK_S, certificates.look)
         if flow.lag_group_enabled:
             yield Chore("lag group", LAG_S, LagGroup(self._status, source, policy_for(flow)).commit, at_end=True)
             if self._place.once:  # else a member of the group commits

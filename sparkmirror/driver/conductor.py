@@ -485,6 +485,7 @@ class Conductor:
         self._counted[receipt.attempt] = (receipt.records, receipt.record_bytes)
         if receipt.newest_timestamp >= 0:
             status.newest_timestamp, status.proven_ms = receipt.newest_timestamp, int(time.time() * 1000)
+            status.read_ms = receipt.read_ms
 
     def _take_state(self, state: State) -> None:
         context, partition = self._context, state.partition

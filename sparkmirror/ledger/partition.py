@@ -66,6 +66,7 @@ class Sent:
     size: int
     leader_epoch: int
     newest_timestamp: int
+    read_ms: int
     answered: bool = False
     appended: bool = False
 
@@ -97,6 +98,7 @@ class PartitionCopy:
         self.record_bytes = 0
         self.source_leader_epoch = order.source_leader_epoch
         self.newest_timestamp = -1
+        self.read_ms = -1
         self.source_end = -1
         self._runs: list[Run] = []
         self._closing = False
@@ -137,14 +139,15 @@ class PartitionCopy:
         leader_epoch: int,
         newest_timestamp: int,
         now: float,
+        read_ms: int = -1,
     ) -> Sent:
-        """Registers a batch as in flight; what comes back carries its base sequence."""
+        """Registers a batch, read from the source at `read_ms`, as in flight; what comes back carries its base sequence."""
         assert self.phase is Phase.FLOWING, "invariant 4: sent in doubt"
         if now - self._sent_at > IDLE_REARM_S:
             self.armed = False
         upstream, downstream, sequence = self.next
         assert pieces[0][0] >= upstream, "L13: a batch reaches below the position"
-        sent = Sent(sequence, count, downstream, pieces, next_upstream, size, leader_epoch, newest_timestamp)
+        sent = Sent(sequence, count, downstream, pieces, next_upstream, size, leader_epoch, newest_timestamp, read_ms)
         self.window.append(sent)
         self.window_bytes += size
         self.next = Position(next_upstream, downstream + count, (sequence + count) % SEQUENCE_MODULUS)
@@ -237,7 +240,8 @@ class PartitionCopy:
         self.record_bytes += sent.size
         self.window_bytes -= sent.size
         self.source_leader_epoch = sent.leader_epoch
-        self.newest_timestamp = max(self.newest_timestamp, sent.newest_timestamp)
+        if sent.newest_timestamp >= self.newest_timestamp:
+            self.newest_timestamp, self.read_ms = sent.newest_timestamp, sent.read_ms
 
     def _dirty(self, now: float) -> None:
         if self._dirty_since is None:
@@ -291,6 +295,7 @@ class PartitionCopy:
             self.source_end,
             self.newest_timestamp,
             is_final,
+            self.read_ms,
         )
 
     def receipt_acked(self, receipt: Receipt, now: float) -> None:

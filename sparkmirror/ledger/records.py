@@ -167,6 +167,7 @@ class Receipt:
     source_end: WholeOrUnknown = -1
     newest_timestamp: WholeOrUnknown = -1
     is_final: bool = False  # written with closed, under a key of its own: no late receipt of the attempt can replace it
+    read_ms: WholeOrUnknown = -1  # when the record with the newest timestamp was read from the source
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +335,7 @@ _NAMES = {
     "record_bytes": "bytes",
     "source_end": "source end",
     "newest_timestamp": "newest",
+    "read_ms": "read",
     "time_ms": "time",
     "resident_bytes": "rss",
     "source_cluster_id": "source cluster",
@@ -362,6 +364,7 @@ _KEY_FIELDS: dict[type, set[str]] = {
 # Left out of the value while they say nothing, so that records of older versions keep their bytes.
 _UNLESS_EMPTY: dict[type, set[str]] = {
     Owner: {"source cluster", "target cluster", "source seen", "since", "url"},
+    Receipt: {"read"},
     State: {"hint", "detail"},
     OwnerRequest: {"topic", "partition", "arguments", "command"},
     OwnerAnswer: {"detail"},

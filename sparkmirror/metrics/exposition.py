@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from sparkmirror.metrics.names import DOMAIN, OWN, Metric
+from sparkmirror.metrics.names import BOARD, DOMAIN, OWN, Labels, Metric
 
 _COUNTERS = frozenset({"record-count", "byte-count"})
 
 
 def series_name(metric: Metric) -> str:
     """What the usual JMX exporter, with lower-case names, makes of MirrorMaker 2's bean; ours begin with sparkmirror_."""
+    if metric.type == BOARD:
+        return metric.attribute
     stem = metric.type if metric.type == "sparkmirror" else f"{DOMAIN}_{metric.type}"
     return f"{stem}_{metric.attribute}".replace(".", "_").replace("-", "_").lower()
 
 
-def exposition(metrics: Iterable[Metric]) -> str:
-    """Text format 0.0.4: each series' lines together, below its type."""
+def exposition(metrics: Iterable[Metric], labels: Labels = ()) -> str:
+    """Text format 0.0.4: each series' lines together, below its type, all with these labels too."""
     series: dict[str, list[Metric]] = {}
     for metric in metrics:
         series.setdefault(series_name(metric), []).append(metric)
@@ -26,13 +28,17 @@ def exposition(metrics: Iterable[Metric]) -> str:
         attribute = found[0].attribute
         if attribute in OWN:
             lines.append(f"# HELP {name} {OWN[attribute]}")
-        lines.append(f"# TYPE {name} {'counter' if attribute in _COUNTERS else 'gauge'}")
-        lines += [f"{name}{_labels(metric)} {_number(metric.value)}" for metric in found]
+        lines.append(f"# TYPE {name} {'counter' if _is_counter(attribute) else 'gauge'}")
+        lines += [f"{name}{_labels((*metric.tags, *labels))} {_number(metric.value)}" for metric in found]
     return "\n".join([*lines, ""])
 
 
-def _labels(metric: Metric) -> str:
-    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in metric.tags)
+def _is_counter(attribute: str) -> bool:
+    return attribute in _COUNTERS or attribute.endswith(("_byte", "_byte_total"))
+
+
+def _labels(labels: Labels) -> str:
+    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
     return f"{{{pairs}}}" if pairs else ""
 
 

@@ -10,6 +10,7 @@ from typing import Self
 
 from sparkmirror.errors import ConfigError
 from sparkmirror.metrics.exposition import exposition
+from sparkmirror.metrics.names import Labels
 from sparkmirror.metrics.registry import MirrorMetrics
 from sparkmirror.status import FlowStatus
 
@@ -19,8 +20,8 @@ WRITE_S = 5.0
 class MetricsFile:
     """Rewritten every 5 s, whole or not at all, and removed at the end: no figures of a mirror that is gone."""
 
-    def __init__(self, path: str) -> None:
-        self._path = Path(path)
+    def __init__(self, path: str, labels: Labels = ()) -> None:
+        self._path, self._labels = Path(path), labels
         self._metrics = MirrorMetrics()
         self._due = 0.0
         self.trouble = ""  # why the file could not be written, "" if it could
@@ -40,7 +41,7 @@ class MetricsFile:
         self._metrics.take(flows, now)
         if now >= self._due:
             self._due = now + WRITE_S
-            self._write(exposition(self._metrics.metrics(now)))
+            self._write(exposition(self._metrics.metrics(now), self._labels))
 
     def _write(self, text: str) -> None:
         fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}")

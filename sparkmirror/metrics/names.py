@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 DOMAIN = "kafka.connect.mirror"
+BOARD = "board"  # the type of a figure whose attribute is the whole name of its series
+Labels = tuple[tuple[str, str], ...]
 
 
 def spread_names(stem: str) -> tuple[str, str, str, str]:
@@ -27,6 +29,10 @@ FLOW_OWN = {
     "flow-lag-seconds": "age of the oldest source record not yet copied, 0 if all are; NaN if it is not known",
     "flow-lag-unknown-partitions": "partitions of which it is not known now how far their copy is behind",
     "flow-source-seen-timestamp-seconds": "when the source last told where its partitions end; NaN before",
+    "flow-groups-ready": "groups that could continue on the target; NaN if not known, or group offsets are not synced",
+    "flow-groups-unsynced": "groups that could not; NaN if not known, or group offsets are not synced",
+    "flow-heartbeat-age-seconds": "age of the flow's newest heartbeat on the target; NaN before the first",
+    "flow-gap-offsets": "source offsets of all partitions that were given up, and accepted as a gap",
 }
 PARTITION_OWN = {
     "partition-lag": "source offsets not yet proven copied; NaN if that is not known now",
@@ -34,7 +40,8 @@ PARTITION_OWN = {
     "partition-copying": "1 while the partition is copied; else 0, and `sparkmirror run` tells its state, code and reason",
     "partition-gap-offsets": "source offsets that were given up: deleted before they were copied, and accepted as a gap",
 }
-OWN = FLOW_OWN | PARTITION_OWN
+CERTIFICATE_OWN = {"certificate-expiry-timestamp-seconds": "when the first certificate of this owner ends; only with TLS"}
+OWN = FLOW_OWN | PARTITION_OWN | CERTIFICATE_OWN
 
 
 @dataclass(frozen=True, slots=True)

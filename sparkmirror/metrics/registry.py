@@ -6,7 +6,15 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sparkmirror.metrics.names import CHECKPOINT_ATTRIBUTES, FLOW_OWN, PARTITION_OWN, SOURCE_ATTRIBUTES, Metric
+from sparkmirror.metrics.boards import board_metrics
+from sparkmirror.metrics.names import (
+    CERTIFICATE_OWN,
+    CHECKPOINT_ATTRIBUTES,
+    FLOW_OWN,
+    PARTITION_OWN,
+    SOURCE_ATTRIBUTES,
+    Metric,
+)
 from sparkmirror.metrics.windows import Spread, Window
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.status import (
@@ -36,11 +44,14 @@ class _PartitionMeter:
     proven_ms: int = -1
     record_rate: Window = field(default_factory=Window)
     byte_rate: Window = field(default_factory=Window)
+    age: Spread = field(default_factory=Spread)
     latency: Spread = field(default_factory=Spread)
 
     def take(self, status: PartitionStatus, now: float) -> None:
         if status.proven_ms != self.proven_ms and status.newest_timestamp >= 0:
             self.latency.note(max(status.proven_ms - status.newest_timestamp, 0), now)  # clocks differ; it is never negative
+            if status.read_ms >= 0:
+                self.age.note(max(status.read_ms - status.newest_timestamp, 0), now)
         self.proven_ms = status.proven_ms
         if status.records > self.records:
             self.record_rate.note(status.records - self.records, now)
@@ -48,10 +59,10 @@ class _PartitionMeter:
             self.records, self.record_bytes = status.records, status.record_bytes
 
     def values(self, now: float) -> tuple[float, ...]:
-        """In the order of SOURCE_ATTRIBUTES. A record's age and its latency are both taken when its copy is proven."""
-        spread = self.latency.values(now)
+        """In the order of SOURCE_ATTRIBUTES. A record's age is that when it is read, its latency ends with the proof."""
         records = (float(self.records), self.record_rate.rate(now))
-        return (*records, *spread, float(self.record_bytes), self.byte_rate.rate(now), *spread)
+        own_bytes = (float(self.record_bytes), self.byte_rate.rate(now))
+        return (*records, *self.age.values(now), *own_bytes, *self.latency.values(now))
 
 
 class MirrorMetrics:
@@ -84,7 +95,11 @@ class MirrorMetrics:
                 tags = (*ends, ("group", key.group), ("topic", key.topic), ("partition", str(key.partition)))
                 _, spread = self._checkpoints[flow.name, key]
                 yield from _metrics(CHECKPOINT_TYPE, CHECKPOINT_ATTRIBUTES, tags, spread.values(now))
+            for seen in flow.certificates:
+                of_owner = (*ends, ("cluster", seen.cluster), ("whose", seen.whose))
+                yield from _metrics(OWN_TYPE, tuple(CERTIFICATE_OWN), of_owner, (seen.ends_ms / 1000,))
         yield Metric(COUNT_TYPE, "count", (), 1.0 + self._count())
+        yield from board_metrics(self._flows)
 
     def _of_partitions(self, flow: FlowStatus, ends: Tags, now: float) -> Iterator[Metric]:
         for partition, status in sorted(flow.partitions.items()):
@@ -116,6 +131,10 @@ def _of_flow(flow: FlowStatus) -> tuple[float, ...]:
         _known(lag.seconds),
         float(lag.unknown),
         _known(lag.as_of_ms / 1000 if lag.as_of_ms >= 0 else None),
+        _known(None if flow.groups is None else flow.groups.ready),
+        _known(None if flow.groups is None else flow.groups.unsynced),
+        _known((flow.taken_ms - flow.heartbeat_ms) / 1000 if flow.heartbeat_ms >= 0 else None),
+        float(sum(status.gap_offsets for status in flow.partitions.values())),
     )
 
 

@@ -27,8 +27,10 @@ _READY_STATES = frozenset({"running", "degraded", "unknown", "standby", "paused"
 class FlowAnswers:
     """What is known now. `show` is called by the main loop, `of` by the thread that serves."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, labels: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        self._clock, self._labels = clock, tuple(labels)
         self._metrics = MirrorMetrics()
         self._metering = threading.Lock()
         self._flows: Sequence[FlowStatus] = ()
@@ -99,7 +101,7 @@ class FlowAnswers:
     def _figures(self) -> HttpAnswer:
         with self._metering:  # which the main loop waits for
             metrics = list(self._metrics.metrics(self._clock()))
-        return HttpAnswer(200, exposition(metrics).encode(), PROMETHEUS)
+        return HttpAnswer(200, exposition(metrics, self._labels).encode(), PROMETHEUS)
 
     def _outlines(self) -> HttpAnswer:
         return json_answer(200, {"schema": SCHEMA, "flows": [outline(flow) for flow in self._flows]})

@@ -40,7 +40,7 @@ class HttpDoor:
         host, port = self._socket.getsockname()[:2]
         place = f"{f'[{host}]' if ':' in host else host}:{port}"
         self.url = f"{'https' if address.tls else 'http'}://{place}"
-        self._answers = FlowAnswers()
+        self._answers = FlowAnswers(labels=() if settings is None else settings.metric_labels)
         self._connections = Connections(address.tls)
         self._settings, self._texts = settings, {} if settings is None else shown_connector_texts(settings)
         self._seen: tuple[Sequence[FlowStatus], list[MirrorConnector]] | None = None

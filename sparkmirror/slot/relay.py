@@ -8,6 +8,7 @@ produces are pipelined; what limits them is bytes.
 from __future__ import annotations
 
 import struct
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -334,7 +335,7 @@ class Relay:
 
     def _send_request(self, pipelined: PipelinedConnection, relays: list[PartitionRelay]) -> None:
         """One batch of each partition, as far as one request holds."""
-        now = self._loop.now
+        now, read_ms = self._loop.now, int(time.time() * 1000)
         by_id = pipelined.connection.supports(PRODUCE_API, PRODUCE_BY_ID)
         topics: dict[bytes | str, list[tuple[int, Buffer]]] = {}
         owed: dict[tuple[bytes | str, int], tuple[PartitionRelay, Sent]] = {}
@@ -352,6 +353,7 @@ class Relay:
                 relay.leader_epoch,
                 outgoing.max_timestamp,
                 now,
+                read_ms,
             )
             stamp(buffer, order.producer_id, order.producer_epoch, sent.sequence)
             topic: bytes | str = relay.target_id if by_id else relay.target.topic

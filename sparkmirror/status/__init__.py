@@ -1,6 +1,7 @@
 """What a flow and its partitions do now, as values that every view shows. Pure."""
 
 from sparkmirror.status.flow_status import (
+    CertificateEnd,
     CheckpointKey,
     Discovery,
     FlowNotes,
@@ -32,6 +33,7 @@ from sparkmirror.status.wishes import (
 )
 
 __all__ = [
+    "CertificateEnd",
     "CheckpointKey",
     "Discovery",
     "FlowLag",

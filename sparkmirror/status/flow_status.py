@@ -58,6 +58,14 @@ class GroupCounts(NamedTuple):
     unknown: int = 0
 
 
+class CertificateEnd(NamedTuple):
+    """When the first certificate of somebody ends."""
+
+    cluster: str
+    whose: str
+    ends_ms: int
+
+
 @dataclass(slots=True)
 class PartitionStatus:
     """One partition: "opening", "copying", "waiting", "stopped", "recovering", "closed", "paused"; why; and how far.
@@ -81,6 +89,7 @@ class PartitionStatus:
     gaps: int = 0  # stretches of the source that were given up, as the ledger holds them
     gap_offsets: int = 0
     newest_timestamp: int = -1  # of the newest records that were proven copied
+    read_ms: int = -1  # when the newest of them was read from the source
     proven_ms: int = -1  # when this process read of it
     taken_at: float = 0.0  # when a task took it to copy it, by this process's monotonic clock; 0 before
 
@@ -151,6 +160,7 @@ class FlowStatus:
     checkpoints: dict[CheckpointKey, tuple[int, int]] = field(default_factory=dict)
     slots: int = 0  # launched; 0 before there was anything to copy
     slots_started: int = 0  # those that have a core, and beat
+    certificates: tuple[CertificateEnd, ...] = ()  # of both clusters, the first to end of each owner
     groups: GroupCounts | None = None  # None: not known, or group offsets are not synced
     heartbeat_ms: int = -1  # of the flow's newest heartbeat on the target
     owner: str = ""  # the process that owns the flow, or owned it last

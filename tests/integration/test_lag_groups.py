@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +20,12 @@ from integration.mirroring import (
     create_topics,
     flow_settings,
     live_mirror,
+    log_ends,
     numbered,
     produce,
     write_settings,
 )
+from integration.scenario import commit
 
 from sparkmirror.local import LocalCluster, open_clusters
 from sparkmirror.local.ports import free_ports
@@ -29,6 +33,9 @@ from sparkmirror.local.tools import CONSUMER_GROUPS, consumer_groups, tool_call
 
 GROUP = "connect-MirrorSourceConnector"
 SCRIPT = Path(__file__).parents[1] / "fixtures" / "seed003" / "monitor-mm2-lag.sh"
+READERS = "lag-readers"
+DEPLOYED = [Path(__file__).parents[2] / "deploy" / name for name in ("prometheus/alerts.yaml", "grafana/sparkmirror.json")]
+METRIC = re.compile(r"\b(?:sparkmirror_|kafka_connect_)\w+")
 NOBODY = f"Consumer group '{GROUP}' has no active members."
 
 
@@ -104,6 +111,7 @@ def lagging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lagging]:
         create_topics(target, {"lag.lag-orders": (2, small), "lag.lag-idle": (1, small)})
         for partition in (0, 1):
             produce(source, "lag-orders", partition, numbered(20))
+        commit(source, READERS, "lag-orders", {0: 5, 1: 7})
         more = {"groups": ".*", "groups.exclude": "none", "sync.group.offsets.enabled": "true",
                 "emit.checkpoints.interval.seconds": "1", "refresh.groups.interval.seconds": "1"}  # fmt: skip
         there = flow_settings(source, target, alias="lag", topics="lag-.*", more=more)
@@ -141,12 +149,39 @@ def test_stopped_partition_shows_what_is_not_copied_of_it_and_the_others_0(laggi
 
 
 def test_lag_groups_are_copied_by_no_flow(lagging: Lagging) -> None:
-    assert consumer_groups(lagging.target.bootstrap, "--list").split() == [GROUP]
-    assert sorted(consumer_groups(lagging.source.bootstrap, "--list").split()) == [GROUP, f"{GROUP}-lag-to"]
+    assert sorted(consumer_groups(lagging.target.bootstrap, "--list").split()) == [GROUP, READERS]
+    assert sorted(consumer_groups(lagging.source.bootstrap, "--list").split()) == [GROUP, f"{GROUP}-lag-to", READERS]
     assert lagging.described(lagging.source)[0] == {}  # that of the flow back, which copies no topic
     for flow in ("lag->lag-to", "lag-to->lag"):
         checkpoints = hosted_command("records", str(lagging.settings), "checkpoints", "--flow", flow)
         assert GROUP not in checkpoints.stdout
+
+
+def test_every_alert_and_panel_names_figures_of_a_real_answer_which_agree_with_the_clusters(lagging: Lagging) -> None:
+    parser = pytest.importorskip("prometheus_client.parser")
+
+    def asked() -> dict[str, dict[str, float]]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{lagging.port}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        found: dict[str, dict[str, float]] = {}
+        for family in parser.text_string_to_metric_families(text):
+            for sample in family.samples:
+                if sample.labels.get("source", "lag") == "lag":
+                    found.setdefault(sample.name, {})[sample.labels.get("topic", "")] = sample.value
+        written = {line.split("{")[0].split(" ")[0] for line in text.splitlines() if not line.startswith("#")}
+        return found | {name: {} for name in written - found.keys()}
+
+    await_true(lambda: asked()["sparkmirror_flow_groups_ready"].get("") == 1, 60, "the group is synced")
+    found = asked()
+    named = {name for path in DEPLOYED for name in METRIC.findall(path.read_text(encoding="utf-8"))}
+    assert named - found.keys() - {"sparkmirror_certificate_expiry_timestamp_seconds"} == set()
+    assert found["sparkmirror_flow_groups_unsynced"][""] == 0
+    assert 0 <= found["sparkmirror_flow_heartbeat_age_seconds"][""] < 30
+    ends = sum(log_ends(lagging.source, "lag-orders").values()) + sum(log_ends(lagging.source, "lag-idle").values())
+    assert found["sparkmirror_flow_lag"][""] == ends - sum(log_ends(lagging.target, "lag.lag-orders").values())
+    ages = [found[f"kafka_connect_mirror_mirrorsourceconnector_{name}_ms_avg"]["lag.lag-orders"]
+            for name in ("record_age", "replication_latency")]  # fmt: skip
+    assert 0 <= ages[0] <= ages[1], "a record is copied after it was read"
 
 
 def test_nobody_is_a_member_when_nobody_copies(lagging: Lagging) -> None:

@@ -20,7 +20,7 @@ from sparkmirror.errors import ConfigInvalid
 from sparkmirror.metrics.exposition import exposition
 from sparkmirror.metrics.registry import MirrorMetrics
 from sparkmirror.model import FlowName, TopicPartition
-from sparkmirror.status import CheckpointKey, FlowStatus, PartitionStatus
+from sparkmirror.status import CertificateEnd, CheckpointKey, FlowStatus, PartitionStatus
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 METRIC = re.compile(r"\b(?:sparkmirror_|kafka_connect_)\w+")
@@ -36,6 +36,7 @@ def known_metrics() -> set[str]:
     partitions = {partition: PartitionStatus(partition)}
     flow = FlowStatus(FlowName("A", "B"), "running", partitions=partitions, remotes={"t": "A.t"})
     flow.checkpoints[CheckpointKey("g", "A.t", 0)] = (1, 1)
+    flow.certificates = (CertificateEnd("A", "our own certificate", 1),)
     metrics = MirrorMetrics()
     metrics.take([flow], 0.0)
     lines = exposition(metrics.metrics(1.0)).splitlines()

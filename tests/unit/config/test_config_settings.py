@@ -321,3 +321,23 @@ def test_unreadable_file_exits_255(tmp_path, name):
     with pytest.raises(ConfigFileUnreadable) as unreadable:
         load(f"{tmp_path}/{name}")
     assert unreadable.value.exit_status == 255
+
+
+def test_labels_that_every_figure_has_are_those_of_the_file():
+    written = "metrics.labels.strimzi_io_kind = KafkaMirrorMaker2\nmetrics.labels.env = prod \n"
+    settings = parse(ON + written, "mm2.properties", {})
+    assert settings.metric_labels == (("env", "prod"), ("strimzi_io_kind", "KafkaMirrorMaker2"))
+    assert settings.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [
+        ("metrics.labels.strimzi.io/kind", "expected the name of a Prometheus label"),
+        ("metrics.labels.__name__", "expected the name of a Prometheus label"),
+        ("metrics.labels.topic", "one of their own"),
+    ],
+)
+def test_label_that_figures_cannot_have_is_refused(key, problem):
+    [found] = problems_of(ON + f"{key} = x\n")
+    assert problem in found and "line 5" in found

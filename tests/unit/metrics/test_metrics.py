@@ -10,8 +10,9 @@ import pytest
 
 from sparkmirror.errors import ConfigError
 from sparkmirror.metrics import SOURCE_ATTRIBUTES, Metric, MetricsFile, MirrorMetrics, Spread, Window, exposition
+from sparkmirror.metrics.names import BOARD
 from sparkmirror.model import FlowName, TopicPartition
-from sparkmirror.status import CheckpointKey, FlowStatus, PartitionStatus
+from sparkmirror.status import CertificateEnd, CheckpointKey, FlowStatus, GroupCounts, PartitionStatus
 
 ORDERS = TopicPartition("orders", 3)
 
@@ -29,7 +30,7 @@ def test_thirteen_figures_with_the_tags_source_target_topic_and_partition() -> N
     """MirrorSourceMetricsTest.testTags."""
     metrics = MirrorMetrics()
     metrics.take([flow()], 0.0)
-    found = [metric for metric in metrics.metrics(0.0) if metric.type != "sparkmirror"]
+    found = [metric for metric in metrics.metrics(0.0) if metric.type not in ("sparkmirror", BOARD)]
     assert len(found) == 13
     *of_partition, count = found
     assert {metric.tags for metric in of_partition} == {
@@ -42,15 +43,16 @@ def test_thirteen_figures_with_the_tags_source_target_topic_and_partition() -> N
 def test_records_bytes_and_latency_are_told() -> None:
     metrics = MirrorMetrics()
     metrics.take([flow()], 0.0)
-    metrics.take([flow(records=60, record_bytes=6000, newest_timestamp=1_000, proven_ms=1_250, source_end=70)], 1.0)
-    metrics.take([flow(records=90, record_bytes=9000, newest_timestamp=2_000, proven_ms=2_050, next_upstream=60,
-                       source_end=70)], 2.0)  # fmt: skip
+    metrics.take([flow(records=60, record_bytes=6000, newest_timestamp=1_000, read_ms=1_100,
+                       proven_ms=1_250, source_end=70)], 1.0)
+    metrics.take([flow(records=90, record_bytes=9000, newest_timestamp=2_000, read_ms=2_020,
+                       proven_ms=2_050, next_upstream=60, source_end=70)], 2.0)  # fmt: skip
     found = figures(metrics, 2.0)
     source = {name.removeprefix("MirrorSourceConnector."): value for name, value in found.items()}
     assert (source["record-count"], source["byte-count"]) == (90, 9000)
     assert (source["record-rate"], source["byte-rate"]) == (3.0, 300.0)  # over a whole sample of 30 s
-    for stem in ("record-age-ms", "replication-latency-ms"):
-        assert [source[stem], source[f"{stem}-max"], source[f"{stem}-min"], source[f"{stem}-avg"]] == [50, 250, 50, 150]
+    for stem, spread in (("record-age-ms", [20, 100, 20, 60]), ("replication-latency-ms", [50, 250, 50, 150])):
+        assert [source[stem], source[f"{stem}-max"], source[f"{stem}-min"], source[f"{stem}-avg"]] == spread
     assert found["sparkmirror.partition-lag"] == 10
 
 
@@ -115,11 +117,45 @@ def test_names_that_hold_anything_stay_in_their_line() -> None:
 def test_every_line_is_of_the_form_that_prometheus_reads() -> None:
     metrics = MirrorMetrics()
     metrics.take([flow(records=3, record_bytes=10, newest_timestamp=1, proven_ms=4)], 0.0)
-    line = re.compile(r'(# (HELP|TYPE) [a-z_]+ .+|[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? (NaN|\d+(\.\d+)?(e-\d+)?))')
+    labels = r'\{[a-z_]+="([^"\\]|\\")*"(,[a-z_]+="([^"\\]|\\")*")*\}'
+    line = re.compile(rf"(# (HELP|TYPE) [a-z_]+ .+|[a-z_]+({labels})? (NaN|\d+(\.\d+)?(e-\d+)?))")
     lines = exposition(metrics.metrics(0.0)).splitlines()
     assert [found for found in lines if not line.fullmatch(found)] == []
     types = [found.split()[2] for found in lines if found.startswith("# TYPE")]
-    assert len(types) == len(set(types)) == 25
+    assert len(types) == len(set(types)) == 45
+
+
+def test_prometheus_own_parser_reads_every_line_with_the_labels_of_the_file() -> None:
+    parser = pytest.importorskip("prometheus_client.parser")
+    metrics, status = MirrorMetrics(), flow(records=3, record_bytes=10, newest_timestamp=1, read_ms=2, proven_ms=4)
+    status.groups, status.heartbeat_ms, status.taken_ms = GroupCounts(4, 1, 0), 1_000, 3_500
+    status.certificates = (CertificateEnd("A", 'the "best"\nauthority', 5_000),)
+    status.partitions[ORDERS].gap_offsets = 7
+    metrics.take([status], 0.0)
+    text = exposition(metrics.metrics(0.0), (("strimzi_io_kind", "KafkaMirrorMaker2"),))
+    samples = [sample for family in parser.text_string_to_metric_families(text) for sample in family.samples]
+    assert len(samples) == len([line for line in text.splitlines() if not line.startswith("#")])
+    assert {sample.labels["strimzi_io_kind"] for sample in samples} == {"KafkaMirrorMaker2"}
+    found = {sample.name: sample for sample in samples}
+    own = ("groups_ready", "groups_unsynced", "heartbeat_age_seconds", "gap_offsets")
+    assert [found[f"sparkmirror_flow_{name}"].value for name in own] == [4, 1, 2.5, 7]
+    ends = found["sparkmirror_certificate_expiry_timestamp_seconds"]
+    assert (ends.value, ends.labels["whose"]) == (5, 'the "best"\nauthority')
+    # As Strimzi's boards ask for them, whose variables are the labels of the first.
+    assert found["kafka_connect_worker_connector_count"].value == 3
+    assert found["kafka_connect_worker_task_count"].value == found["kafka_connect_coordinator_assigned_tasks"].value == 2
+    lag = found["kafka_consumer_fetch_manager_records_lag"]
+    assert re.fullmatch(r'.*replication-consumer"', lag.labels["clientid"])
+    assert (lag.labels["topic"], lag.labels["partition"]) == ("orders", "3")
+    assert found["kafka_consumer_incoming_byte_total"].value == found["kafka_producer_outgoing_byte_total"].value == 10
+
+
+def test_what_is_not_known_of_groups_and_heartbeats_is_no_number() -> None:
+    metrics = MirrorMetrics()
+    metrics.take([flow()], 0.0)
+    found = figures(metrics, 0.0)
+    for name in ("flow-groups-ready", "flow-groups-unsynced", "flow-heartbeat-age-seconds"):
+        assert math.isnan(found[f"sparkmirror.{name}"])
 
 
 def test_the_file_is_whole_and_gone_at_the_end(tmp_path: Path) -> None:
