@@ -11,6 +11,8 @@ from typing import Annotated
 import typer
 
 from sparkmirror import __version__
+from sparkmirror.cli.completion import VARIABLE, completion, prepare_completion
+from sparkmirror.cli.config import config
 from sparkmirror.cli.demo import demo
 from sparkmirror.cli.doctor import doctor
 from sparkmirror.cli.history import history
@@ -58,7 +60,9 @@ for wish in (pause, resume, stop):
 app.command(cls=UsageCommand)(reads_file(history))
 app.command(cls=UsageCommand)(reads_file(records))
 app.command("try")(reads_file(try_command))
+app.command()(completion)
 app.add_typer(offsets, name="offsets")
+app.add_typer(config, name="config")
 
 
 def _print_version(is_asked: bool) -> None:
@@ -85,6 +89,8 @@ mirror_maker_app.command(cls=MirrorMakerCommand, context_settings=HELP_NAMES)(re
 
 def main() -> None:
     """`sparkmirror`."""
+    if VARIABLE in os.environ:  # a shell asks what may come next
+        prepare_completion()
     _call(app)
 
 

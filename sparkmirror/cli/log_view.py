@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 
 from sparkmirror.cli.lag_text import lag_fields
 from sparkmirror.cli.run_status import NAMES_MAX, Meter, Rate
@@ -33,6 +35,27 @@ _LEVELS = {"stopped": "ERROR", "recovering": "WARN", "waiting": "WARN"}  # of a 
 _SUMMARY_LEVELS = _LEVELS | {"degraded": "WARN"}
 # Of a flow: recovering and stopping are normal states.
 _FLOW_LEVELS = {"failed": "ERROR", "waiting": "WARN", "unknown": "WARN"}
+
+
+class LogFormat(StrEnum):
+    """How a run is shown."""
+
+    AUTO = "auto"
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """Levels of log lines, from the lowest on."""
+
+    INFO = "info"
+    WARN = "warn"
+    ERROR = "error"
+
+    @property
+    def rank(self) -> int:
+        """A higher one is worse."""
+        return list(LogLevel).index(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +156,13 @@ class NoteLog:
 
 
 class LogView:
-    """Writes lines of time, program, level, flow and message."""
+    """Writes lines of time, program, level, flow and message, from `level` on, which may be changed at any time."""
 
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self._write = write
+    def __init__(
+        self, write: Callable[[str], None], *, as_json: bool = False, level: LogLevel = LogLevel.INFO
+    ) -> None:
+        self.level = level
+        self._write, self._as_json = write, as_json
         self._seen: dict[FlowName, FlowStatus] = {}
         self._notes: dict[FlowName, NoteLog] = {}
         self._meters: dict[FlowName, Meter] = {}
@@ -149,8 +175,15 @@ class LogView:
         """Does nothing: there is nothing to release."""
 
     def say(self, level: str, about: str, text: str) -> None:
-        """Writes one line."""
+        """Writes one line, unless its level is too low."""
+        if LogLevel[level].rank < self.level.rank:
+            return
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        if self._as_json:
+            flow = None if about == "-" else about
+            fields = {"timestamp": now, "program": "sparkmirror", "level": level, "flow": flow, "message": text}
+            self._write(json.dumps(fields))
+            return
         self._write(printable(f"{now} sparkmirror {level} {about} {text}"))
 
     def show(self, flows: Sequence[FlowStatus], now: float) -> None:

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from sparkmirror.cli.live_view import LiveView
-from sparkmirror.cli.log_view import LogView
+from sparkmirror.cli.log_view import LogFormat, LogLevel, LogView
 from sparkmirror.cli.run_status import exit_status, stop_lines
 from sparkmirror.cli.signals import Interrupted, Signals
 from sparkmirror.cli.text import printable
@@ -37,6 +37,8 @@ STOP_LINES_MAX = 50
 PIPE_CLOSED = 1  # typer's own exit status for a closed pipe
 
 METRICS_HELP = "Write Prometheus metrics under MirrorMaker 2's names to this file every 5 s."
+LOG_FORMAT_HELP = "Log lines as text, or each as one JSON object; auto: a live view on a terminal, else text."
+LOG_LEVEL_HELP = "Only log lines of this level and above."
 LISTEN_HELP = "Serve health, flows and Prometheus metrics over HTTP; on loopback unless HOST is given."
 TOKEN_HELP = "A file with the token that callers must send to read (Authorization: Bearer …)."
 OPERATE_HELP = "A file with the token that callers must send to change something; it may read, too."
@@ -77,6 +79,8 @@ def run(
     listen_token: Annotated[str | None, typer.Option(help=TOKEN_HELP, metavar="PATH")] = None,
     listen_operate_token: Annotated[str | None, typer.Option(help=OPERATE_HELP, metavar="PATH")] = None,
     listen_certificate: Annotated[str | None, typer.Option(help=CERTIFICATE_HELP, metavar="PATH")] = None,
+    log_format: Annotated[LogFormat, typer.Option(help=LOG_FORMAT_HELP)] = LogFormat.AUTO,
+    log_level: Annotated[LogLevel, typer.Option(help=LOG_LEVEL_HELP, case_sensitive=False)] = LogLevel.INFO,
     listen_open: Annotated[bool, typer.Option("--listen-open-read", "--listen-open", help=OPEN_HELP)] = False,
 ) -> None:
     """Copy every enabled flow of FILE.
@@ -97,8 +101,8 @@ def run(
     with contextlib.ExitStack() as watching:
         watchers: list[Watcher] = []
         if metrics_file is not None:
-            watchers.append(watching.enter_context(MetricsFile(metrics_file)))
-        view: RunView = WatchedView(view_for(Console()), watchers)
+            watchers.append(watching.enter_context(MetricsFile(metrics_file, settings.metric_labels)))
+        view: RunView = WatchedView(view_for(Console(), log_format, log_level), watchers)
         for warning in settings.warnings:
             view.say("WARN", settings.path, warning)
         access = AccessOptions(listen_token, listen_operate_token, listen_certificate, listen_open)
@@ -183,11 +187,13 @@ def settings_of(pairs: Sequence[str]) -> dict[str, str]:
     return {key.strip(): value for key, _, value in (pair.partition("=") for pair in pairs)}
 
 
-def view_for(console: Console) -> RunView:
-    """A live view on a terminal that supports it, else log lines."""
-    if console.is_terminal and not console.is_dumb_terminal:
+def view_for(
+    console: Console, log_format: LogFormat = LogFormat.AUTO, log_level: LogLevel = LogLevel.INFO
+) -> RunView:
+    """A live view on a terminal that supports it, else log lines, or the lines that were asked for."""
+    if log_format is LogFormat.AUTO and console.is_terminal and not console.is_dumb_terminal:
         return LiveView(console)
-    return LogView(_write_line)
+    return LogView(_write_line, as_json=log_format is LogFormat.JSON, level=log_level)
 
 
 def _write_line(line: str) -> None:

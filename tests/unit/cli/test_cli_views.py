@@ -6,6 +6,7 @@ import io
 import json
 import re
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 from cli_builders import a_flow, a_partition
@@ -15,7 +16,7 @@ from rich.console import Console
 
 from sparkmirror.cli.lag_text import lag_fields, lag_words
 from sparkmirror.cli.live_view import LiveView, flow_picture
-from sparkmirror.cli.log_view import Line, LogView, changes, summary
+from sparkmirror.cli.log_view import Line, LogLevel, LogView, changes, summary
 from sparkmirror.cli.run_status import Rate
 from sparkmirror.cli.text import duration, fields_of, json_text, megabytes, printable
 from sparkmirror.ledger import Wish
@@ -288,3 +289,18 @@ def test_a_paused_flow_says_who_paused_it_and_what_else_is_paused() -> None:
     ]
     assert summary(flow, Rate()).text.startswith("paused records=") and summary(flow, Rate()).level == "INFO"
     assert changes(a_flow(a_partition()), flow) == [Line("INFO", "orders-0 paused")]
+
+
+def test_log_lines_as_json_hold_what_a_terminal_must_not_see_as_an_escape_and_lower_levels_are_left_out() -> None:
+    lines: list[str] = []
+    view = LogView(lines.append, as_json=True, level=LogLevel.WARN)
+    view.say("INFO", "A->B", "running")
+    view.say("WARN", "A->B", "a name with \x1b[31m and\na line end")
+    view.level = LogLevel.ERROR
+    view.say("WARN", "-", "left out")
+    [line] = lines
+    assert "\x1b" not in line and "\n" not in line
+    found = json.loads(line)
+    assert (found["level"], found["flow"], found["program"]) == ("WARN", "A->B", "sparkmirror")
+    assert found["message"] == "a name with \x1b[31m and\na line end"
+    assert datetime.fromisoformat(found["timestamp"]).tzinfo is not None
