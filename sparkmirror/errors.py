@@ -17,6 +17,7 @@ SparkmirrorError
 │   ├── BrokerRefused               a broker answered with an error that is not retriable
 │   │   └── LoginRefused                a broker did not let us in: the login, a certificate, or a key for them
 │   ├── BrokerTooOld                the broker lacks an API that copying needs
+│   ├── NothingCopied               nothing says that the flow ever copied anything
 │   └── ConnectionLost              a connection was lost; what was in flight is unknown
 ├── ReplicationError            a guarantee about the copy is at stake; one partition stops
 │   ├── NoStartingPoint             no position is known and auto.offset.reset is none
@@ -164,6 +165,12 @@ class BrokerTooOld(ClusterError):
     """The broker lacks an API that copying needs."""
 
     code = "BROKER_TOO_OLD"
+
+
+class NothingCopied(ClusterError):
+    """Nothing says that the flow ever copied anything: there is no copy to look at."""
+
+    code, http_status = "NOTHING_COPIED", 409
 
 
 class ConnectionLost(ClusterError):

@@ -15,9 +15,9 @@ ROOT = Path(__file__).parents[1] / "sparkmirror"
 # only names what datasource/ holds.
 ORDER = (
     "errors", "model", "caches",
-    "config", "wire", "topology", "ledger", "offsets", "status",
+    "config", "wire", "topology", "ledger", "offsets", "comparison", "status",
     "failpoints", "process", "clusters", "state", "client",
-    "slot", "session", "datasource", "transforms", "driver", "worker_daemon", "control",
+    "slot", "session", "datasource", "transforms", "driver", "worker_daemon", "control", "verification",
     "diagnose", "examination", "positions", "metrics", "rest", "local", "spark", "cli",
     "__init__", "__main__",
 )  # fmt: skip

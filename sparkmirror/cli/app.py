@@ -28,6 +28,7 @@ from sparkmirror.cli.text import printable
 from sparkmirror.cli.translate import translate
 from sparkmirror.cli.trying import try_command
 from sparkmirror.cli.usage import ClustersCommand, MirrorMakerCommand, UsageCommand, reads_file
+from sparkmirror.cli.verify import verify_command
 from sparkmirror.cli.why import why_command
 from sparkmirror.errors import InternalError, SparkmirrorError
 
@@ -54,6 +55,7 @@ app.command()(demo)
 app.command(cls=UsageCommand)(reads_file(status))
 app.command(cls=UsageCommand)(reads_file(doctor))
 app.command("why", cls=UsageCommand)(reads_file(why_command))
+app.command("verify", cls=UsageCommand)(reads_file(verify_command))
 app.command(cls=UsageCommand)(reads_file(restart))
 for wish in (pause, resume, stop):
     app.command()(reads_file(wish))

@@ -1,5 +1,6 @@
-"""The Spark session on the driver, and one long job per slot."""
+"""The Spark session on the driver, one long job per slot, and short tasks."""
 
 from sparkmirror.session.spark_slots import SparkSlots
+from sparkmirror.session.spark_work import SparkWork
 
-__all__ = ["SparkSlots"]
+__all__ = ["SparkSlots", "SparkWork"]
