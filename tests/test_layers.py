@@ -17,8 +17,8 @@ ORDER = (
     "errors", "model", "caches",
     "config", "wire", "topology", "ledger", "offsets", "comparison", "status",
     "failpoints", "process", "clusters", "state", "client",
-    "slot", "session", "datasource", "transforms", "driver", "worker_daemon", "control", "verification",
-    "diagnose", "examination", "positions", "metrics", "rest", "local", "spark", "cli",
+    "slot", "session", "datasource", "transforms", "driver", "worker_daemon", "control",
+    "diagnose", "examination", "positions", "verification", "metrics", "rest", "local", "spark", "cli",
     "__init__", "__main__",
 )  # fmt: skip
 PURE = frozenset({*ORDER[: ORDER.index("status") + 1], "diagnose"})

@@ -2,16 +2,16 @@
 
 from sparkmirror.comparison.aligned import AlignedComparison
 from sparkmirror.comparison.exact import ExactComparison, key_digest
-from sparkmirror.comparison.values import Difference, Findings, Kind, Piece, Range, Stream, Why
+from sparkmirror.comparison.values import ComparedRange, Difference, DifferenceKind, Findings, Piece, Stream, Why
 
 __all__ = [
     "AlignedComparison",
+    "ComparedRange",
     "Difference",
+    "DifferenceKind",
     "ExactComparison",
     "Findings",
-    "Kind",
     "Piece",
-    "Range",
     "Stream",
     "Why",
     "key_digest",

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import zip_longest
 
-from sparkmirror.comparison.contents import ANY_TIME, Cell, Pair, are_equal, judge
+from sparkmirror.comparison.contents import ANY_TIME, Cell, PlacePair, are_equal, judge
 from sparkmirror.comparison.exact import UNSETTLED_MAX, key_digest
 from sparkmirror.comparison.logs import ContentDigest, Entry, Recent, Side
-from sparkmirror.comparison.values import Difference, Findings, Kind, Range, Stream, Why
+from sparkmirror.comparison.values import ComparedRange, Difference, DifferenceKind, Findings, Stream, Why
 from sparkmirror.wire.tails import read_tail
 
 CHUNK = 4096
@@ -67,7 +67,7 @@ class _Window:
 class AlignedComparison:
     """One range, once."""
 
-    def __init__(self, wanted: Range, source: Stream, target: Stream) -> None:
+    def __init__(self, wanted: ComparedRange, source: Stream, target: Stream) -> None:
         self.findings = Findings()
         self._range = wanted
         self._sides = (
@@ -115,6 +115,7 @@ class AlignedComparison:
         if not (self._source.entries and self._target.entries):
             short = self._target if self._source.entries else self._source
             if short.is_over:
+                self._take_lag()
                 self._judge(len(self._source.entries), len(self._target.entries))
             return
         for size in WINDOWS:
@@ -132,8 +133,15 @@ class AlignedComparison:
                 break
         upstream, downstream = self._source.entries[0][0], self._target.entries[0][0]
         if not (self._range.source_compacts or self._range.target_compacts):
-            self.findings.differs(Difference(Kind.CHANGED, upstream, downstream, detail="nothing after it agrees again"))
+            detail = "nothing after it agrees again"
+            self.findings.differs(Difference(DifferenceKind.CHANGED, upstream, downstream, detail=detail))
         self.findings.reason = f"from upstream offset {upstream} and downstream offset {downstream} on nothing agrees"
+
+    def _take_lag(self) -> None:
+        """Nothing follows on the target: what need not be copied yet is no difference."""
+        late = sum(entry[0] >= self._range.lag_from for entry in self._source.entries)
+        self.findings.lag += late
+        self._source.entries = self._source.entries[: len(self._source.entries) - late]
 
     def _judge(self, ours: int, theirs: int) -> None:
         """The first so many entries of both sides have no equal in their place."""
@@ -159,7 +167,7 @@ class AlignedComparison:
             source = []
         return source, target
 
-    def _is_explained(self, pair: Pair, earlier: Sequence[Cell]) -> bool:
+    def _is_explained(self, pair: PlacePair, earlier: Sequence[Cell]) -> bool:
         """Whether one side alone holds the record, and may."""
         source, target = pair
         if source is not None and target is not None:
@@ -173,9 +181,6 @@ class AlignedComparison:
         return True
 
     def _is_missing_explained(self, source: Cell) -> bool:
-        if source.offset >= self._range.lag_from:
-            self.findings.lag += 1
-            return True
         if not self._range.target_compacts:
             return False
         key, value, _ = read_tail(source.tail)
@@ -188,17 +193,17 @@ class AlignedComparison:
         return True
 
 
-def _paired(source: Sequence[Cell], target: Sequence[Cell]) -> Iterator[Pair]:
+def _paired(source: Sequence[Cell], target: Sequence[Cell]) -> Iterator[PlacePair]:
     """Which records belong together: in order if there are as many on both sides, else so that most are equal."""
     if len(source) == len(target):
-        yield from (Pair(*both) for both in zip(source, target, strict=True))
+        yield from (PlacePair(*both) for both in zip(source, target, strict=True))
         return
     steps = [("replace", 0, len(source), 0, len(target))]
     if max(len(source), len(target)) <= MATCHED_MAX:
         ours, theirs = [cell.tail for cell in source], [cell.tail for cell in target]
         steps = list(SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes())
     for _, left, left_end, right, right_end in steps:
-        yield from (Pair(*both) for both in zip_longest(source[left:left_end], target[right:right_end]))
+        yield from (PlacePair(*both) for both in zip_longest(source[left:left_end], target[right:right_end]))
 
 
 def _agree(source: Entry, target: Entry) -> bool:

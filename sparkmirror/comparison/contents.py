@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from sparkmirror.comparison.values import Difference, Findings, Kind
+from sparkmirror.comparison.values import Difference, DifferenceKind, Findings
 from sparkmirror.wire import Headers
 from sparkmirror.wire.tails import read_tail
 
@@ -21,7 +21,7 @@ class Cell(NamedTuple):
     tail: bytes
 
 
-class Pair(NamedTuple):
+class PlacePair(NamedTuple):
     """What lies in one place; None where a side has nothing."""
 
     source: Cell | None
@@ -79,17 +79,17 @@ def _header_difference(ours: Headers, theirs: Headers) -> str:
     return "headers differ"
 
 
-def judge(pairs: Sequence[Pair], earlier: Sequence[Cell], findings: Findings) -> None:
+def judge(pairs: Sequence[PlacePair], earlier: Sequence[Cell], findings: Findings) -> None:
     """Says of each place in a row of differing ones what is wrong with it; `earlier` are source records before the first."""
     at = 0
     known = {cell.tail: cell for cell in earlier}
     while at < len(pairs):
         pair = pairs[at]
-        following = pairs[at + 1] if at + 1 < len(pairs) else Pair(None, None)
+        following = pairs[at + 1] if at + 1 < len(pairs) else PlacePair(None, None)
         if _is_swap(pair, following):
             assert pair.source is not None and pair.target is not None and following.target is not None
             detail = f"with the next one, at downstream offset {following.target.offset}"
-            findings.differs(Difference(Kind.SWAPPED, pair.source.offset, pair.target.offset, detail=detail))
+            findings.differs(Difference(DifferenceKind.SWAPPED, pair.source.offset, pair.target.offset, detail=detail))
             at += 1
         elif pair.source is not None and pair.target is not None and are_equal(pair.source, pair.target):
             findings.records += 1
@@ -99,24 +99,24 @@ def judge(pairs: Sequence[Pair], earlier: Sequence[Cell], findings: Findings) ->
         at += 1
 
 
-def _is_swap(first: Pair, second: Pair) -> bool:
+def _is_swap(first: PlacePair, second: PlacePair) -> bool:
     if first.source is None or first.target is None or second.source is None or second.target is None:
         return False
     return are_equal(first.source, second.target) and are_equal(second.source, first.target)
 
 
-def _judged(pair: Pair, known: Mapping[bytes, Cell]) -> Difference:
+def _judged(pair: PlacePair, known: Mapping[bytes, Cell]) -> Difference:
     source, target = pair
     if target is None:
         assert source is not None
-        return Difference(Kind.MISSING, source.offset, None)
+        return Difference(DifferenceKind.MISSING, source.offset, None)
     again = known.get(target.tail)
     if again is not None and are_equal(again, target):
         detail = f"the record of upstream offset {again.offset} again"
         if source is not None:
             detail += f", in the place of that of {source.offset}"
-        return Difference(Kind.DOUBLED, again.offset, target.offset, detail=detail)
+        return Difference(DifferenceKind.DOUBLED, again.offset, target.offset, detail=detail)
     if source is None:
-        return Difference(Kind.EXTRA, None, target.offset)
+        return Difference(DifferenceKind.EXTRA, None, target.offset)
     fields, detail = changed_fields(source, target)
-    return Difference(Kind.CHANGED, source.offset, target.offset, fields, detail)
+    return Difference(DifferenceKind.CHANGED, source.offset, target.offset, fields, detail)

@@ -10,9 +10,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from sparkmirror.comparison.contents import ANY_TIME, Cell, Pair, are_equal, judge
+from sparkmirror.comparison.contents import ANY_TIME, Cell, PlacePair, are_equal, judge
 from sparkmirror.comparison.logs import ContentDigest, Entry, Recent, Side, have_equal_bytes
-from sparkmirror.comparison.values import Difference, Findings, Kind, Range, Stream, Why
+from sparkmirror.comparison.values import ComparedRange, Difference, DifferenceKind, Findings, Stream, Why
 from sparkmirror.ledger import Run
 from sparkmirror.wire import BatchView
 from sparkmirror.wire.tails import read_tail
@@ -49,7 +49,7 @@ class Places:
 class ExactComparison:
     """One range, once."""
 
-    def __init__(self, wanted: Range, source: Stream, target: Stream) -> None:
+    def __init__(self, wanted: ComparedRange, source: Stream, target: Stream) -> None:
         assert wanted.runs is not None
         self.findings = Findings()
         self._range, self._places = wanted, Places(wanted.runs)
@@ -57,7 +57,7 @@ class ExactComparison:
         self._target = Side(target, wanted.target_start, wanted.target_end)
         self._digest, self._recent = ContentDigest(), Recent()
         self._left: list[Entry] = []  # of the target, read and not compared yet
-        self._group: list[Pair] = []
+        self._group: list[PlacePair] = []
 
     def run(self) -> Findings:
         """Compares to the end of the range, or until there are so many differences that more say nothing."""
@@ -117,7 +117,7 @@ class ExactComparison:
             return
         self._close_group()
         detail = "the ledger has no place for it"
-        self.findings.differs(Difference(Kind.MISSING, upstream, None, detail=detail))
+        self.findings.differs(Difference(DifferenceKind.MISSING, upstream, None, detail=detail))
 
     def _compare_entries(self, source: list[Entry], until: int) -> None:
         """Compares records of the source, already at their places, with what the target holds below `until`."""
@@ -205,7 +205,7 @@ class ExactComparison:
             upstream = self._places.upstream(source.offset)
             assert upstream is not None
             source = source._replace(offset=upstream)
-        self._group.append(Pair(source, target))
+        self._group.append(PlacePair(source, target))
         if len(self._group) >= PAIRS_MAX:
             self._close_group()
 

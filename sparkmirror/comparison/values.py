@@ -17,7 +17,7 @@ DIFFERENCES_KEPT = 20
 DIFFERENCES_MAX = 1000  # then the rest of the range is not read
 
 
-class Kind(StrEnum):
+class DifferenceKind(StrEnum):
     """What a difference is."""
 
     MISSING = "missing"  # the source has the record, the target does not
@@ -57,7 +57,7 @@ class Stream(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class ComparedRange:
     """Offsets of a source partition and those of the target that belong to them; the ends are not included.
 
     With `runs` the place of each record is known. Without them records are matched by what they hold: `is_anchored` says
@@ -92,7 +92,7 @@ class Range:
 class Difference:
     """One record that is not the same on both sides; an offset is None where a side has no record for it."""
 
-    kind: Kind
+    kind: DifferenceKind
     upstream: int | None
     downstream: int | None
     fields: tuple[str, ...] = ()  # of a changed one: key, value, headers, timestamp
@@ -105,7 +105,7 @@ class Findings:
 
     records: int = 0  # equal on both sides
     timestamps_left_out: int = 0  # of records that the target stamped itself
-    kinds: Counter[Kind] = field(default_factory=Counter)
+    kinds: Counter[DifferenceKind] = field(default_factory=Counter)
     first: list[Difference] = field(default_factory=list)
     explained: Counter[Why] = field(default_factory=Counter)
     unsettled: list[tuple[int, int, bytes]] = field(default_factory=list)  # (upstream, downstream, digest of the key)

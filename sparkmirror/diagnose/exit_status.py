@@ -9,6 +9,8 @@
 | 4      | errors; why: neither has it     | a run would stop or wait | --once: a partition or topic stopped |              |
 | 6      |                                 |                         | Spark cannot start its tasks        |              |
 | 130    |                                 |                         | --once: interrupted before the end  |              |
+
+verify has the first column's: 3 where something was not compared, 4 where records differ; and 130.
 """
 
 from __future__ import annotations

@@ -41,10 +41,10 @@ class Verified:
         joined: list[Stretch] = []
         for stretch in sorted({*self.ranges, *more}):
             last = joined[-1] if joined else None
-            if last is not None and (last[1], last[3]) == (stretch[0], stretch[2]):
-                joined[-1] = (last[0], stretch[1], last[2], stretch[3])
-            elif last is None or stretch[0] >= last[1]:
+            if last is None or stretch[0] > last[1] or stretch[2] > last[3]:
                 joined.append(stretch)
+            elif stretch[1] >= last[1] and stretch[3] >= last[3]:
+                joined[-1] = (last[0], stretch[1], last[2], stretch[3])
         return Verified(self.source_topic_id, self.target_topic_id, tuple(joined[-RANGES_MAX:]), time_ms)
 
 

@@ -32,7 +32,7 @@ Logs = Callable[[], tuple[Log, Log]]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class VerifyScope:
     """What the caller asks for; `sample` is a share of the ranges, 1 for all."""
 
     topics: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class LeftOut:
 
 
 @dataclass(slots=True)
-class FlowPlan:
+class VerifyPlan:
     """All of a flow."""
 
     partitions: list[PartitionPlan]
@@ -63,12 +63,12 @@ class FlowPlan:
 class Planner:
     """One flow, once."""
 
-    def __init__(self, state: FlowState, wanted: Wanted) -> None:
+    def __init__(self, state: FlowState, wanted: VerifyScope) -> None:
         self._state, self._flow, self._wanted = state, state.flow, wanted
         self._transforms = TopicTransforms(state.flow)
         self._left_out: list[LeftOut] = []
 
-    def plan(self) -> FlowPlan:
+    def plan(self) -> VerifyPlan:
         """Reads what both clusters say of the flow; raises if one of them does not answer or nothing was ever copied."""
         state = self._state
         views = {side: client.view(None) for side, client in state.clients.items()}
@@ -107,7 +107,7 @@ class Planner:
             made = planner.plan(None if since is None else since[place], known.ranges if known and is_same else ())
             found.append((made, logs))
         self._cut(found)
-        return FlowPlan([made for made, _ in found], self._left_out)
+        return VerifyPlan([made for made, _ in found], self._left_out)
 
     # --- which ---------------------------------------------------------------------------------------------------
 

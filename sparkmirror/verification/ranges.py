@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from sparkmirror.comparison import Range
+from sparkmirror.comparison import ComparedRange
 from sparkmirror.ledger import PartitionHistory, Run
 from sparkmirror.offsets import OffsetMap
 from sparkmirror.verification.anchors import AGREE, Log, find_place
 from sparkmirror.verification.memory import Stretch
+
+RECORDS_BEFORE = 100
 
 
 class Point(NamedTuple):
@@ -27,9 +29,9 @@ class Span:
 
     start: Point
     end: Point
-    range: Range
+    range: ComparedRange
 
-    def between(self, start: Point, end: Point) -> Range:
+    def between(self, start: Point, end: Point) -> ComparedRange:
         """One range of it."""
         made = replace(
             self.range, start=start.upstream, end=end.upstream, target_start=start.downstream, target_end=end.downstream
@@ -63,11 +65,13 @@ def still_holds(known: Stretch, offset_map: OffsetMap) -> bool:
     return (begins is None or begins >= target_first) and (ends is None or ends <= target_last)
 
 
-def cut_exact(span: Span, offset_map: OffsetMap, pieces: Sequence[tuple[Point, Point]], step: int) -> Iterator[Range]:
+def cut_exact(
+    span: Span, offset_map: OffsetMap, pieces: Sequence[tuple[Point, Point]], step: int
+) -> Iterator[ComparedRange]:
     """The pieces in ranges of at most so many offsets, each with its part of the map."""
     borders: list[tuple[Point, Point]] = []
     for start, end in pieces:
-        at = start
+        at = _before(start, span, offset_map) if start.upstream == end.upstream else start
         while end.upstream - at.upstream > step:
             upstream = at.upstream + step
             place = offset_map.downstream(upstream)
@@ -78,6 +82,13 @@ def cut_exact(span: Span, offset_map: OffsetMap, pieces: Sequence[tuple[Point, P
     runs = _clipped(offset_map.runs(), borders)
     for (start, end), own in zip(borders, runs, strict=True):
         yield replace(span.between(start, end), runs=own)
+
+
+def _before(start: Point, span: Span, offset_map: OffsetMap) -> Point:
+    """A little before: what was appended behind the copy may be one of its last records again."""
+    upstream = max(start.upstream - RECORDS_BEFORE, span.start.upstream)
+    place = offset_map.downstream(upstream)
+    return start if place is None else Point(upstream, min(place, start.downstream))
 
 
 def _clipped(runs: Iterator[Run], borders: Sequence[tuple[Point, Point]]) -> Iterator[tuple[Run, ...]]:
@@ -97,7 +108,7 @@ def _clipped(runs: Iterator[Run], borders: Sequence[tuple[Point, Point]]) -> Ite
 
 def cut_by_contents(
     span: Span, pieces: Sequence[tuple[Point, Point]], step: int, source: Log, target: Log
-) -> Iterator[Range]:
+) -> Iterator[ComparedRange]:
     """The pieces in ranges of about so many records; where the same records are not found on both sides, it is not cut."""
     for start, end in pieces:
         at = start

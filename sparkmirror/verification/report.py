@@ -6,22 +6,22 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sparkmirror.comparison import Difference, Kind, Range, Why
+from sparkmirror.comparison import ComparedRange, Difference, DifferenceKind, Why
 from sparkmirror.comparison.values import DIFFERENCES_KEPT
+from sparkmirror.diagnose.exit_status import ERRORS, FINE, INCOMPLETE, INTERRUPTED, WARNINGS
+from sparkmirror.model import FlowName
 from sparkmirror.verification.memory import Stretch
 from sparkmirror.verification.planning import LeftOut
 from sparkmirror.verification.spans import PartitionPlan
-from sparkmirror.verification.task import Outcome
-
-SAME, USAGE, INCOMPLETE, UNCOMPARED, DIFFERENT, INTERRUPTED = 0, 1, 2, 3, 4, 130
+from sparkmirror.verification.task import RangeOutcome
 
 
 @dataclass(slots=True)
-class PartitionReport:
+class VerifiedPartition:
     """One partition: its plan, and what came of its ranges."""
 
     plan: PartitionPlan
-    outcomes: list[tuple[Range, Outcome]] = field(default_factory=list)
+    outcomes: list[tuple[ComparedRange, RangeOutcome]] = field(default_factory=list)
     settled: list[tuple[Difference, ...]] = field(default_factory=list)  # records that compaction does not explain
     troubles: list[str] = field(default_factory=list)
 
@@ -44,9 +44,9 @@ class PartitionReport:
         return +found
 
     @property
-    def kinds(self) -> Counter[Kind]:
+    def kinds(self) -> Counter[DifferenceKind]:
         """How many differences of each kind."""
-        found: Counter[Kind] = Counter()
+        found: Counter[DifferenceKind] = Counter()
         for _, outcome in self.outcomes:
             found += outcome.findings.kinds
         return found
@@ -95,11 +95,11 @@ def _place(found: Difference) -> tuple[int, int]:
 
 
 @dataclass(slots=True)
-class FlowReport:
+class VerifiedFlow:
     """One flow; `trouble` says why nothing of it was compared."""
 
-    name: str
-    partitions: list[PartitionReport] = field(default_factory=list)
+    name: FlowName
+    partitions: list[VerifiedPartition] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     trouble: str = ""
     hint: str = ""
@@ -137,16 +137,16 @@ class VerifyReport:
     path: str
     began_ms: int
     ended_ms: int = 0
-    flows: list[FlowReport] = field(default_factory=list)
+    flows: list[VerifiedFlow] = field(default_factory=list)
     is_interrupted: bool = False
 
     @property
     def status(self) -> int:
         """The exit status: the worst of what stands below."""
         if any(flow.differences or flow.is_lost for flow in self.flows):
-            return DIFFERENT
+            return ERRORS
         if any(flow.has_trouble for flow in self.flows):
             return INCOMPLETE
         if self.is_interrupted:
             return INTERRUPTED
-        return SAME if all(flow.is_whole for flow in self.flows) else UNCOMPARED
+        return FINE if all(flow.is_whole for flow in self.flows) else WARNINGS

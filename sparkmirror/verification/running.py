@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
-from sparkmirror.comparison import Difference, Kind, Range, Why
+from sparkmirror.comparison import ComparedRange, Difference, DifferenceKind, Why
 from sparkmirror.config import FlowSettings, Settings
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.model import TopicPartition
 from sparkmirror.session import SparkSlots, SparkWork
 from sparkmirror.state import FlowState, now_ms
 from sparkmirror.verification.memory import Verified, remember, verified_topic
-from sparkmirror.verification.planning import Planner, Wanted
-from sparkmirror.verification.report import FlowReport, PartitionReport, VerifyReport
-from sparkmirror.verification.task import KeySearch, Outcome, Work, run_work
+from sparkmirror.verification.planning import Planner, VerifyScope
+from sparkmirror.verification.report import VerifiedFlow, VerifiedPartition, VerifyReport
+from sparkmirror.verification.task import KeySearch, RangeOutcome, Work, run_work
 
 POLL_S = 0.1
 REMEMBER_S = 10.0  # how much work a kill may cost
@@ -27,7 +27,7 @@ REMEMBER_S = 10.0  # how much work a kill may cost
 class VerifyOptions:
     """What is verified, and on which Spark."""
 
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: VerifyScope = field(default_factory=VerifyScope)
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
 
@@ -88,16 +88,16 @@ def verify(
     return report
 
 
-def _planned(flow: FlowSettings, wanted: Wanted) -> FlowReport:
+def _planned(flow: FlowSettings, wanted: VerifyScope) -> VerifiedFlow:
     """What is to be compared; an error is the report's."""
-    report = FlowReport(str(flow.name))
+    report = VerifiedFlow(flow.name)
     try:
         with closing(FlowState(flow)) as state:
             plan = Planner(state, wanted).plan()
     except SparkmirrorError as error:
         report.trouble, report.hint = error.message, error.hint
         return report
-    report.partitions = [PartitionReport(partition) for partition in plan.partitions]
+    report.partitions = [VerifiedPartition(partition) for partition in plan.partitions]
     report.left_out = plan.left_out
     return report
 
@@ -105,7 +105,7 @@ def _planned(flow: FlowSettings, wanted: Wanted) -> FlowReport:
 class _Run:
     """The ranges of one flow."""
 
-    def __init__(self, settings: Settings, flow: FlowSettings, report: FlowReport, spark: SparkSlots, slots: int) -> None:
+    def __init__(self, settings: Settings, flow: FlowSettings, report: VerifiedFlow, spark: SparkSlots, slots: int) -> None:
         self._settings, self._flow, self._report, self._spark, self._slots = settings, flow, report, spark, slots
         self._began = time.monotonic()
         self._wrote_at, self._written = self._began, dict[TopicPartition, int]()
@@ -134,16 +134,16 @@ class _Run:
 
     def _progress(self, ranges: int, records: int) -> Progress:
         seconds = time.monotonic() - self._began
-        return Progress(self._report.name, ranges, self._done, records, self._records_done, seconds)
+        return Progress(str(self._report.name), ranges, self._done, records, self._records_done, seconds)
 
     def _compute(
-        self, wanted: Sequence[Range | KeySearch], is_stopped: Callable[[], bool]
-    ) -> Iterator[tuple[int, Outcome]]:
+        self, wanted: Sequence[ComparedRange | KeySearch], is_stopped: Callable[[], bool]
+    ) -> Iterator[tuple[int, RangeOutcome]]:
         """Outcomes as they come, with the number of the item; ends early if it is stopped."""
         settings, name = self._settings, self._flow.name
         items = [Work(number, settings.path, settings.digest, name, one) for number, one in enumerate(wanted)]
         work = SparkWork(
-            self._spark, run_work, lambda item, reason: Outcome(item.number, trouble=reason), items, self._slots
+            self._spark, run_work, lambda item, reason: RangeOutcome(item.number, trouble=reason), items, self._slots
         )
         while not work.is_over:
             if is_stopped():
@@ -191,29 +191,29 @@ class _Run:
             self._report.partitions[0].troubles.append(text)
 
 
-def _unsettled(partition: PartitionReport) -> list[tuple[int, int, bytes]]:
+def _unsettled(partition: VerifiedPartition) -> list[tuple[int, int, bytes]]:
     return [entry for _, outcome in partition.outcomes for entry in outcome.findings.unsettled]
 
 
-def _search(partition: PartitionReport) -> KeySearch:
+def _search(partition: VerifiedPartition) -> KeySearch:
     end = max(partition.plan.copied_end, max(one.end for one, _ in partition.outcomes))
     keys = tuple((upstream, digest) for upstream, _, digest in _unsettled(partition))
     return KeySearch(partition.plan.source, end, keys)
 
 
-def _take(partition: PartitionReport, newest: set[int]) -> None:
+def _take(partition: VerifiedPartition, newest: set[int]) -> None:
     """A record that is the newest of its key is missing; compaction explains the others."""
     for _, outcome in partition.outcomes:
         findings = outcome.findings
         for upstream, _, _ in findings.unsettled:
             if upstream in newest:
                 detail = "the newest record of its key, so compaction does not explain it"
-                findings.differs(Difference(Kind.MISSING, upstream, None, detail=detail))
+                findings.differs(Difference(DifferenceKind.MISSING, upstream, None, detail=detail))
             else:
                 findings.explain(Why.TARGET_COMPACTED)
         findings.unsettled.clear()
 
 
-def with_slots(wanted: Wanted, master: str) -> Wanted:
+def with_slots(wanted: VerifyScope, master: str) -> VerifyScope:
     """The same, for as many slots as the master has."""
     return replace(wanted, slots=slots_of(master))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from sparkmirror.clusters import name_of
 from sparkmirror.clusters.probing import PartitionEnds
-from sparkmirror.comparison import Range, Why
+from sparkmirror.comparison import ComparedRange, Why
 from sparkmirror.ledger import PartitionHistory
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import OffsetMap
@@ -55,7 +55,7 @@ class PartitionPlan:
     source: TopicPartition
     target: TopicPartition
     ids: tuple[str, str]
-    ranges: list[Range] = field(default_factory=list)
+    ranges: list[ComparedRange] = field(default_factory=list)
     known: list[Stretch] = field(default_factory=list)  # verified by an earlier run, and not read again
     explained: Counter[Why] = field(default_factory=Counter)
     unread: list[str] = field(default_factory=list)
@@ -76,7 +76,7 @@ class SpanPlanner:
     def __init__(self, facts: PartitionFacts, logs: Callable[[], tuple[Log, Log]]) -> None:
         self._facts, self._logs = facts, logs
         self._plan = PartitionPlan(facts.source, facts.target, facts.ids)
-        self._shared = Range(
+        self._shared = ComparedRange(
             facts.source, facts.target, 0, 0, 0, 0,
             source_compacts=facts.source_compacts, target_compacts=facts.target_compacts,
         )  # fmt: skip

@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
 from sparkmirror.clusters import ClusterClient
-from sparkmirror.comparison import AlignedComparison, ExactComparison, Findings, Range, key_digest
+from sparkmirror.comparison import AlignedComparison, ComparedRange, ExactComparison, Findings, key_digest
 from sparkmirror.config import FlowSettings, load
 from sparkmirror.errors import CorruptBatch, EnvironmentUnfit, SparkmirrorError
 from sparkmirror.model import FlowName, TopicPartition
@@ -34,11 +34,11 @@ class Work:
     config_path: str
     config_digest: str
     flow: FlowName
-    wanted: Range | KeySearch
+    wanted: ComparedRange | KeySearch
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RangeOutcome:
     """What came of one task; `trouble` says why it read nothing or not all."""
 
     number: int
@@ -48,22 +48,22 @@ class Outcome:
     seconds: float = 0.0
 
 
-def run_work(orders: Iterable[Work]) -> Iterator[Outcome]:
+def run_work(orders: Iterable[Work]) -> Iterator[RangeOutcome]:
     """Runs one task to its end; never raises for anything that a cluster does."""
     for order in list(orders):  # a worker is reused only if its task consumed its input (R20)
         began = time.monotonic()
         try:
             flow = _flow_of(order)
-            if isinstance(order.wanted, Range):
-                yield Outcome(order.number, compare(flow, order.wanted), seconds=time.monotonic() - began)
+            if isinstance(order.wanted, ComparedRange):
+                yield RangeOutcome(order.number, compare(flow, order.wanted), seconds=time.monotonic() - began)
             else:
-                yield Outcome(order.number, newest=search(flow, order.wanted), seconds=time.monotonic() - began)
+                yield RangeOutcome(order.number, newest=search(flow, order.wanted), seconds=time.monotonic() - began)
         except CorruptBatch as error:
-            yield Outcome(order.number, trouble=f"{order.wanted.source}: {error.message}")
+            yield RangeOutcome(order.number, trouble=f"{order.wanted.source}: {error.message}")
         except SparkmirrorError as error:
-            yield Outcome(order.number, trouble=str(error))
+            yield RangeOutcome(order.number, trouble=str(error))
         except MemoryError:
-            yield Outcome(order.number, trouble="out of memory")
+            yield RangeOutcome(order.number, trouble="out of memory")
 
 
 def _flow_of(order: Work) -> FlowSettings:
@@ -73,7 +73,7 @@ def _flow_of(order: Work) -> FlowSettings:
     return settings.flow(order.flow)
 
 
-def compare(flow: FlowSettings, wanted: Range) -> Findings:
+def compare(flow: FlowSettings, wanted: ComparedRange) -> Findings:
     """What comparing the range finds."""
     with ExitStack() as opened:
         client = opened.enter_context(closing(ClusterClient(flow.source, any_release=True)))

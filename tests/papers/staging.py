@@ -11,7 +11,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from integration.mirroring import await_true, create_topics, log_ends, move_log_start, numbered, produce, topics_of
+from integration.damage import damage, flip_bit
+from integration.mirroring import (
+    await_true,
+    create_topics,
+    log_ends,
+    move_log_start,
+    numbered,
+    produce,
+    topics_of,
+    transaction,
+    transactional,
+)
 from integration.scenario import client_of, commit
 
 from papers.pages import PROMPT, ROOT
@@ -88,6 +99,8 @@ BLOCKS: Mapping[str, Block] = {
     "offsets-set": Block(),
     "offsets-undo": Block(),
     "offsets-import": Block(status=2),
+    "verify": Block(),
+    "verify-differs": Block(status=4),
     "try": Block(shown=_until("Nothing was written")),
 }
 
@@ -221,6 +234,24 @@ def transforms(shell: Shell) -> None:
         shell.run("try")
 
 
+def verify(shell: Shell) -> None:
+    """A copy that is the same, and then is not any more."""
+    with _clusters(shell, "A", "B", {"A->B.topics": "orders, payments"}) as (source, target):
+        create_topics(source, {"orders": (3, {}), "payments": (1, {})})
+        for partition in range(3):
+            produce(source, "orders", partition, numbered(4000, size=200))
+        with transactional(source, "shop") as producer:
+            for number in range(4):
+                transaction(producer, "payments", numbered(25), commit=number != 2)
+        program = str(Path(sys.executable).with_name("sparkmirror"))
+        copying = [program, "run", "mm2.properties", "--once"]
+        subprocess.run(copying, cwd=shell.folder, check=True, stdout=subprocess.DEVNULL)
+        shell.run("verify")
+        damage(target, "A.orders", 1234, flip_bit)
+        produce(target, "A.payments", 0, numbered(1))
+        shell.run("verify-differs")
+
+
 def pictures(_: Shell) -> None:
     """doctor and inspect on a terminal, and the death of a source, drawn by their own scripts."""
     for script in ("stage.py", "dead_source.py"):
@@ -232,6 +263,7 @@ STAGES: Mapping[str, Callable[[Shell], None]] = {
     "quick_start": quick_start,
     "offsets": offsets,
     "transforms": transforms,
+    "verify": verify,
     "pictures": pictures,
 }
 

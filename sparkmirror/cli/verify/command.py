@@ -22,7 +22,7 @@ from sparkmirror.cli.verify.progress import ProgressView
 from sparkmirror.cli.verify.table import as_json, report_lines
 from sparkmirror.config import choose_flows
 from sparkmirror.topology import RegexRefused, compile_list, require_custom_classes
-from sparkmirror.verification import VerifyOptions, Wanted, verify, with_slots
+from sparkmirror.verification import VerifyOptions, VerifyScope, verify, with_slots
 
 TOPICS_HELP = "Only these source topics: names or patterns, separated by commas."
 SINCE_HELP = "Only records from this time on: 2026-01-31T12:00:00Z, or how long ago, such as 90m, 24h or 7d."
@@ -57,7 +57,7 @@ def verify_command(
     settings = load(file)
     flows = choose_flows(settings, flow)
     require_custom_classes(settings, None)
-    wanted = Wanted(_patterns(topics), _moment(since), _share(sample), is_full)
+    wanted = VerifyScope(_patterns(topics), _moment(since), _share(sample), is_full)
     options = VerifyOptions(with_slots(wanted, master), master, settings_of(conf or []))
     _require_writable(html)
     with Signals() as signals:

@@ -8,7 +8,7 @@ from html import escape
 
 from sparkmirror.cli.text import amount, printable
 from sparkmirror.cli.verify.table import HEADINGS, VERDICTS, by_topic, notes_of, row_of
-from sparkmirror.verification import FlowReport, VerifyReport
+from sparkmirror.verification import VerifiedFlow, VerifyReport
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 75em; padding: 0 1em; color: #222; }
@@ -34,8 +34,8 @@ def as_html(report: VerifyReport) -> str:
     )
 
 
-def _flow(flow: FlowReport) -> Iterator[str]:
-    yield f"<h2>Flow {_text(flow.name)}</h2>\n"
+def _flow(flow: VerifiedFlow) -> Iterator[str]:
+    yield f"<h2>Flow {_text(str(flow.name))}</h2>\n"
     if flow.trouble:
         yield f'<p class="verdict red">Not compared: {_text(flow.trouble)}</p>\n'
     if flow.partitions:

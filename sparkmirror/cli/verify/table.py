@@ -8,9 +8,9 @@ from typing import Any
 
 from sparkmirror.cli.styled_lines import Line
 from sparkmirror.cli.text import amount, printable
-from sparkmirror.comparison import Difference, Range
-from sparkmirror.verification import FlowReport, PartitionReport, VerifyReport
-from sparkmirror.verification.task import Outcome
+from sparkmirror.comparison import ComparedRange, Difference
+from sparkmirror.verification import VerifiedFlow, VerifiedPartition, VerifyReport
+from sparkmirror.verification.task import RangeOutcome
 
 SCHEMA = 1  # of the JSON; raised when a field is removed or changes its meaning, not when a field is added
 HEADINGS = ("topic", "partitions", "equal", "verified before", "differences", "lag", "explained")
@@ -25,15 +25,15 @@ VERDICTS = {
 }
 
 
-def by_topic(flow: FlowReport) -> dict[str, list[PartitionReport]]:
+def by_topic(flow: VerifiedFlow) -> dict[str, list[VerifiedPartition]]:
     """The partitions of a flow by topic."""
-    found: dict[str, list[PartitionReport]] = {}
+    found: dict[str, list[VerifiedPartition]] = {}
     for partition in flow.partitions:
         found.setdefault(partition.plan.source.topic, []).append(partition)
     return found
 
 
-def row_of(topic: str, partitions: Sequence[PartitionReport]) -> tuple[str, ...]:
+def row_of(topic: str, partitions: Sequence[VerifiedPartition]) -> tuple[str, ...]:
     """One topic as the cells of a table."""
     explained: Counter[str] = Counter()
     for partition in partitions:
@@ -49,15 +49,14 @@ def row_of(topic: str, partitions: Sequence[PartitionReport]) -> tuple[str, ...]
     )
 
 
-def sentence_of(partition: PartitionReport, found: Difference) -> str:
+def sentence_of(flow: VerifiedFlow, partition: VerifiedPartition, found: Difference) -> str:
     """One difference in words."""
-    source = "-" if found.upstream is None else str(found.upstream)
-    target = "-" if found.downstream is None else str(found.downstream)
-    detail = f": {found.detail}" if found.detail else ""
-    return f"{partition.plan.source} offset {source}, {partition.plan.target} offset {target}: {found.kind}{detail}"
+    plan, detail = partition.plan, f": {found.detail}" if found.detail else ""
+    source, target = (f"at {o}" if o is not None else "no record" for o in (found.upstream, found.downstream))
+    return f"{flow.name.source}: {plan.source} {source}, {flow.name.target}: {plan.target} {target}: {found.kind}{detail}"
 
 
-def notes_of(flow: FlowReport) -> Iterator[tuple[str, str]]:
+def notes_of(flow: VerifiedFlow) -> Iterator[tuple[str, str]]:
     """What was not compared or not read: what and why."""
     for out in flow.left_out:
         yield out.topic, out.reason
@@ -73,12 +72,12 @@ def notes_of(flow: FlowReport) -> Iterator[tuple[str, str]]:
 def report_lines(report: VerifyReport) -> Iterator[Line]:
     """The report for people."""
     for flow in report.flows:
-        yield [(f"flow {printable(flow.name)}", "bold")]
+        yield [(f"flow {printable(str(flow.name))}", "bold")]
         if flow.partitions:
             yield from _table([HEADINGS, *(row_of(topic, found) for topic, found in by_topic(flow).items())])
         shown = [(partition, found) for partition in flow.partitions for found in partition.first]
         for partition, found in shown[:SHOWN_MAX]:
-            yield [(f"  {printable(sentence_of(partition, found))}", "red")]
+            yield [(f"  {printable(sentence_of(flow, partition, found))}", "red")]
         if flow.differences > len(shown[:SHOWN_MAX]):
             yield [(f"  {amount(flow.differences - len(shown[:SHOWN_MAX]))} more differences", "red")]
         for what, why in notes_of(flow):
@@ -112,9 +111,9 @@ def as_json(report: VerifyReport) -> dict[str, Any]:
     }
 
 
-def _flow_value(flow: FlowReport) -> dict[str, Any]:
+def _flow_value(flow: VerifiedFlow) -> dict[str, Any]:
     return {
-        "flow": flow.name,
+        "flow": str(flow.name),
         "records_equal": flow.records,
         "differences": flow.differences,
         "trouble": flow.trouble or None,
@@ -126,7 +125,7 @@ def _flow_value(flow: FlowReport) -> dict[str, Any]:
     }
 
 
-def _partition_value(partition: PartitionReport) -> dict[str, Any]:
+def _partition_value(partition: VerifiedPartition) -> dict[str, Any]:
     plan = partition.plan
     return {
         "source": {"topic": plan.source.topic, "partition": plan.source.partition},
@@ -154,7 +153,7 @@ def _difference_value(found: Difference) -> dict[str, Any]:
     }
 
 
-def _range_value(one: Range, outcome: Outcome) -> dict[str, Any]:
+def _range_value(one: ComparedRange, outcome: RangeOutcome) -> dict[str, Any]:
     findings = outcome.findings
     return {
         "upstream": [one.start, one.end],

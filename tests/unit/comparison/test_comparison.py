@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkmirror.comparison import AlignedComparison, Difference, ExactComparison, Findings, Kind, Piece, Range, Why
+from sparkmirror.comparison import (
+    AlignedComparison,
+    ComparedRange,
+    Difference,
+    DifferenceKind,
+    ExactComparison,
+    Findings,
+    Piece,
+    Why,
+)
 from sparkmirror.ledger import Run
 from sparkmirror.model import TopicPartition
 from sparkmirror.wire import Record, build_sparse_batch, read_batches
@@ -53,10 +62,10 @@ def copied(records: Sequence[Record]) -> list[Record]:
     return [replace(record, offset=record.offset + SHIFT) for record in records]
 
 
-def whole(records: Sequence[Record], **more: object) -> Range:
+def whole(records: Sequence[Record], **more: object) -> ComparedRange:
     end = records[-1].offset + 1
     runs = (Run(records[0].offset, records[0].offset + SHIFT, len(records)),)
-    made = Range(SOURCE, TARGET, 0, end, SHIFT, end + SHIFT + 5, runs, lag_from=end)
+    made = ComparedRange(SOURCE, TARGET, 0, end, SHIFT, end + SHIFT + 5, runs, lag_from=end)
     return replace(made, **more)  # type: ignore[arg-type]
 
 
@@ -79,25 +88,25 @@ def damaged(kind: str, at: int = AT) -> tuple[list[Record], Difference]:
     match kind:
         case "bit":
             copy[at] = replace(here, value=b"v\x60" + (here.value or b"")[2:])
-            return copy, Difference(Kind.CHANGED, *place, ("value",))
+            return copy, Difference(DifferenceKind.CHANGED, *place, ("value",))
         case "key":
             copy[at] = replace(here, key=None)
-            return copy, Difference(Kind.CHANGED, *place, ("key",))
+            return copy, Difference(DifferenceKind.CHANGED, *place, ("key",))
         case "header":
             copy[at] = replace(here, headers=((b"h", b"other"),))
-            return copy, Difference(Kind.CHANGED, *place, ("headers",))
+            return copy, Difference(DifferenceKind.CHANGED, *place, ("headers",))
         case "timestamp":
             copy[at] = replace(here, timestamp=here.timestamp + 1)
-            return copy, Difference(Kind.CHANGED, *place, ("timestamp",))
+            return copy, Difference(DifferenceKind.CHANGED, *place, ("timestamp",))
         case "swapped":
             copy[at], copy[at + 1] = replace(copy[at + 1], offset=at + SHIFT), replace(here, offset=at + 1 + SHIFT)
-            return copy, Difference(Kind.SWAPPED, *place)
+            return copy, Difference(DifferenceKind.SWAPPED, *place)
         case "doubled":
             copy[at] = replace(copy[at - 1], offset=at + SHIFT)
-            return copy, Difference(Kind.DOUBLED, at - 1, at + SHIFT)
+            return copy, Difference(DifferenceKind.DOUBLED, at - 1, at + SHIFT)
         case _:
             del copy[at]
-            return copy, Difference(Kind.MISSING, at, None)
+            return copy, Difference(DifferenceKind.MISSING, at, None)
 
 
 DAMAGES = ["bit", "key", "header", "timestamp", "swapped", "doubled", "missing"]
@@ -137,7 +146,7 @@ def test_a_record_that_somebody_appended_is_extra_and_a_repeated_one_doubled(com
     more = [replace(copy[-1], offset=last), replace(copy[-1], offset=last + 1, value=b"mine")]
     found = compare(Log(written()), Log(copy + more))
     assert [bare(difference) for difference in found.first] == [
-        Difference(Kind.DOUBLED, COUNT - 1, last), Difference(Kind.EXTRA, None, last + 1)
+        Difference(DifferenceKind.DOUBLED, COUNT - 1, last), Difference(DifferenceKind.EXTRA, None, last + 1)
     ]  # fmt: skip
 
 
@@ -146,7 +155,7 @@ def test_a_block_that_was_copied_twice_shifts_the_rest_and_is_named_by_its_recor
     again = [replace(record, offset=record.offset + 10) for record in copy[30:]]
     found = aligned(Log(written()), Log(copy[:40] + again), target_end=COUNT + SHIFT + 20)
     assert [bare(difference) for difference in found.first] == [
-        Difference(Kind.DOUBLED, 30 + i, 40 + i + SHIFT) for i in range(10)
+        Difference(DifferenceKind.DOUBLED, 30 + i, 40 + i + SHIFT) for i in range(10)
     ]
     assert found.records == COUNT
 
@@ -164,7 +173,7 @@ def test_many_damages_are_all_counted(gone: set[int], changed: set[int], cuts: l
         if record.offset - SHIFT not in gone
     ]
     found = exact(Log(written()), Log(copy, cuts))
-    assert (found.kinds[Kind.MISSING], found.kinds[Kind.CHANGED]) == (len(gone), len(changed - gone))
+    assert (found.kinds[DifferenceKind.MISSING], found.kinds[DifferenceKind.CHANGED]) == (len(gone), len(changed - gone))
     assert found.records == COUNT - len(gone | changed)
     assert aligned(Log(written()), Log(copy, cuts)).differences >= bool(gone | changed)
 
@@ -201,7 +210,7 @@ def test_offsets_that_the_ledger_gave_up_are_explained_and_others_without_a_plac
     found = exact(Log(written()), Log(copy), runs=runs, gaps=((50, 58),))
     assert found.explained[Why.ACCEPTED_GAP] == 8
     assert [bare(difference) for difference in found.first] == [
-        Difference(Kind.MISSING, 58, None), Difference(Kind.MISSING, 59, None)
+        Difference(DifferenceKind.MISSING, 58, None), Difference(DifferenceKind.MISSING, 59, None)
     ]  # fmt: skip
 
 
