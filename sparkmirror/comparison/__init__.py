@@ -2,13 +2,14 @@
 
 from sparkmirror.comparison.aligned import AlignedComparison
 from sparkmirror.comparison.exact import ExactComparison, key_digest
-from sparkmirror.comparison.values import ComparedRange, Difference, DifferenceKind, Findings, Piece, Stream, Why
+from sparkmirror.comparison.values import ComparedRange, Difference, DifferenceKind, Entry, Findings, Piece, Stream, Why
 
 __all__ = [
     "AlignedComparison",
     "ComparedRange",
     "Difference",
     "DifferenceKind",
+    "Entry",
     "ExactComparison",
     "Findings",
     "Piece",

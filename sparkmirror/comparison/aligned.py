@@ -12,8 +12,18 @@ from itertools import zip_longest
 
 from sparkmirror.comparison.contents import ANY_TIME, Cell, PlacePair, are_equal, judge
 from sparkmirror.comparison.exact import UNSETTLED_MAX, key_digest
-from sparkmirror.comparison.logs import ContentDigest, Entry, Recent, Side
-from sparkmirror.comparison.values import ComparedRange, Difference, DifferenceKind, Findings, Stream, Why
+from sparkmirror.comparison.logs import ContentDigest, Recent, Side
+from sparkmirror.comparison.values import (
+    ComparedRange,
+    Difference,
+    DifferenceKind,
+    Earlier,
+    Entry,
+    Findings,
+    Stream,
+    Why,
+    nothing,
+)
 from sparkmirror.wire.tails import read_tail
 
 CHUNK = 4096
@@ -67,13 +77,13 @@ class _Window:
 class AlignedComparison:
     """One range, once."""
 
-    def __init__(self, wanted: ComparedRange, source: Stream, target: Stream) -> None:
+    def __init__(self, wanted: ComparedRange, source: Stream, target: Stream, earlier: Earlier = nothing) -> None:
         self.findings = Findings()
         self._range = wanted
         self._sides = (
             Side(source, wanted.start, wanted.end, self.findings), Side(target, wanted.target_start, wanted.target_end)
         )  # fmt: skip
-        self._digest, self._recent = ContentDigest(), Recent()
+        self._digest, self._recent = ContentDigest(), Recent(earlier)
         self._source, self._target = _Window(self._sides[0], self._digest), _Window(self._sides[1])
         self._is_begun = wanted.is_anchored
         self._at = wanted.start, wanted.target_start

@@ -11,8 +11,18 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 from sparkmirror.comparison.contents import ANY_TIME, Cell, PlacePair, are_equal, judge
-from sparkmirror.comparison.logs import ContentDigest, Entry, Recent, Side, have_equal_bytes
-from sparkmirror.comparison.values import ComparedRange, Difference, DifferenceKind, Findings, Stream, Why
+from sparkmirror.comparison.logs import ContentDigest, Recent, Side, have_equal_bytes
+from sparkmirror.comparison.values import (
+    ComparedRange,
+    Difference,
+    DifferenceKind,
+    Earlier,
+    Entry,
+    Findings,
+    Stream,
+    Why,
+    nothing,
+)
 from sparkmirror.ledger import Run
 from sparkmirror.wire import BatchView
 from sparkmirror.wire.tails import read_tail
@@ -49,13 +59,13 @@ class Places:
 class ExactComparison:
     """One range, once."""
 
-    def __init__(self, wanted: ComparedRange, source: Stream, target: Stream) -> None:
+    def __init__(self, wanted: ComparedRange, source: Stream, target: Stream, earlier: Earlier = nothing) -> None:
         assert wanted.runs is not None
         self.findings = Findings()
         self._range, self._places = wanted, Places(wanted.runs)
         self._source = Side(source, wanted.start, wanted.end, self.findings)
         self._target = Side(target, wanted.target_start, wanted.target_end)
-        self._digest, self._recent = ContentDigest(), Recent()
+        self._digest, self._recent = ContentDigest(), Recent(earlier)
         self._left: list[Entry] = []  # of the target, read and not compared yet
         self._group: list[PlacePair] = []
 

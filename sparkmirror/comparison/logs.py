@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 from sparkmirror.comparison.contents import Cell
-from sparkmirror.comparison.values import Findings, Stream, Why
+from sparkmirror.comparison.values import Earlier, Entry, Findings, Stream, Why, nothing
 from sparkmirror.wire import BatchView, read_rows
 from sparkmirror.wire.record_batch import ATTRIBUTE_CODEC, HEADER_BYTES
-
-Entry = tuple[int, int | None, bytes]  # offset, timestamp (None: not compared), the record's other bytes
 
 _SHAPE = 0x40 | 0x08 | ATTRIBUTE_CODEC  # attributes that say how the records of a batch are to be read
 _APPEND_TIME = 0x08
@@ -108,13 +106,16 @@ class ContentDigest:
 class Recent:
     """The source records compared last: who looks for a record that was written twice finds it here."""
 
-    def __init__(self) -> None:
+    def __init__(self, earlier: Earlier = nothing) -> None:
+        self._earlier = earlier
         self._before: BatchView | Sequence[Entry] = ()
         self._last: BatchView | Sequence[Entry] = ()
 
     def add(self, chunk: BatchView | Sequence[Entry]) -> None:
         """What is compared next."""
         if isinstance(chunk, BatchView) or len(chunk) >= EARLIER_MAX:
+            if self._before:
+                self._earlier = nothing
             self._before, self._last = self._last, chunk
         else:  # records come a few at a time
             self._last = [*_opened(self._before)[-EARLIER_MAX:], *_opened(self._last)][-EARLIER_MAX:] + list(chunk)
@@ -122,7 +123,7 @@ class Recent:
 
     def before(self, upstream: int | None) -> list[Cell]:
         """Those that lie before an upstream offset."""
-        entries = [*_opened(self._before), *_opened(self._last)]
+        entries = [*self._earlier(), *_opened(self._before), *_opened(self._last)]
         return [Cell(*entry) for entry in entries if upstream is None or entry[0] < upstream]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, NamedTuple, Protocol
@@ -14,7 +14,7 @@ from sparkmirror.wire import BatchView
 
 # Of one range: more of them do not say more, and a copy that is wrong throughout must not fill the memory.
 DIFFERENCES_KEPT = 20
-DIFFERENCES_MAX = 1000  # then the rest of the range is not read
+DIFFERENCES_MAX = 50_000  # then the rest of the range is not read
 
 
 class DifferenceKind(StrEnum):
@@ -48,6 +48,15 @@ class Piece(NamedTuple):
     batch: BatchView
 
 
+Entry = tuple[int, int | None, bytes]  # offset, timestamp (None: not compared), the record's other bytes
+Earlier = Callable[[], "Sequence[Entry]"]  # the source's records right before a range; read only if something differs
+
+
+def nothing() -> Sequence[Entry]:
+    """No record lies before."""
+    return ()
+
+
 class Stream(Protocol):
     """The batches of a range in order. `first` is the log's first offset, which may move while it is read."""
 
@@ -70,7 +79,7 @@ class ComparedRange:
     end: int
     target_start: int
     target_end: int
-    runs: tuple[Run, ...] | None = None
+    runs: Sequence[Run] | None = None
     gaps: tuple[tuple[int, int], ...] = ()  # upstream, accepted
     replaced: tuple[tuple[int, int], ...] = ()  # downstream, older copies of what was copied again
     source_compacts: bool = False

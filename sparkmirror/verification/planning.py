@@ -79,7 +79,8 @@ class Planner:
         places = self._places(views["source"], views["target"])
         target_ends = self._ends("target", list(places.values()))
         ledger = state.ledger()
-        self._require(Part.LEDGER, Part.POSITIONS, Part.SYNCS, VERIFIED_PART)
+        # Where a ledger says where records lie, offset syncs are only a help.
+        self._require(Part.LEDGER, Part.POSITIONS, VERIFIED_PART, *([] if ledger is not None else [Part.SYNCS]))
         self._require_copied(ledger)
         source_ends = self._ends("source", list(places))
         since = self._since(list(places))

@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from sparkmirror.comparison import ComparedRange
-from sparkmirror.ledger import PartitionHistory, Run
+from sparkmirror.ledger import PartitionHistory, Run, Runs
 from sparkmirror.offsets import OffsetMap
 from sparkmirror.verification.anchors import AGREE, Log, find_place
 from sparkmirror.verification.memory import Stretch
-
-RECORDS_BEFORE = 100
 
 
 class Point(NamedTuple):
@@ -71,7 +69,7 @@ def cut_exact(
     """The pieces in ranges of at most so many offsets, each with its part of the map."""
     borders: list[tuple[Point, Point]] = []
     for start, end in pieces:
-        at = _before(start, span, offset_map) if start.upstream == end.upstream else start
+        at = start
         while end.upstream - at.upstream > step:
             upstream = at.upstream + step
             place = offset_map.downstream(upstream)
@@ -84,14 +82,7 @@ def cut_exact(
         yield replace(span.between(start, end), runs=own)
 
 
-def _before(start: Point, span: Span, offset_map: OffsetMap) -> Point:
-    """A little before: what was appended behind the copy may be one of its last records again."""
-    upstream = max(start.upstream - RECORDS_BEFORE, span.start.upstream)
-    place = offset_map.downstream(upstream)
-    return start if place is None else Point(upstream, min(place, start.downstream))
-
-
-def _clipped(runs: Iterator[Run], borders: Sequence[tuple[Point, Point]]) -> Iterator[tuple[Run, ...]]:
+def _clipped(runs: Iterator[Run], borders: Sequence[tuple[Point, Point]]) -> Iterator[Runs]:
     """The runs of each range; both in order, and read once."""
     run = next(runs, None)
     for start, end in borders:
@@ -103,7 +94,7 @@ def _clipped(runs: Iterator[Run], borders: Sequence[tuple[Point, Point]]) -> Ite
             if run.end > end.upstream:
                 break
             run = next(runs, None)
-        yield tuple(own)
+        yield Runs(own)
 
 
 def cut_by_contents(

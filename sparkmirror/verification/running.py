@@ -27,7 +27,7 @@ REMEMBER_S = 10.0  # how much work a kill may cost
 class VerifyOptions:
     """What is verified, and on which Spark."""
 
-    wanted: VerifyScope = field(default_factory=VerifyScope)
+    scope: VerifyScope = field(default_factory=VerifyScope)
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
 
@@ -72,14 +72,14 @@ def verify(
             if is_stopped():
                 report.is_interrupted = True
                 break
-            planned = _planned(flow, options.wanted)
+            planned = _planned(flow, options.scope)
             report.flows.append(planned)
             if not any(partition.plan.ranges for partition in planned.partitions):
                 continue
             if spark is None:
-                spark = SparkSlots(master=options.master, conf=options.conf, slots=options.wanted.slots)
+                spark = SparkSlots(master=options.master, conf=options.conf, slots=options.scope.slots)
                 spark.wait()
-            run = _Run(settings, flow, planned, spark, options.wanted.slots)
+            run = _Run(settings, flow, planned, spark, options.scope.slots)
             report.is_interrupted |= not run.go(show, is_stopped)
     finally:
         if spark is not None:
@@ -88,12 +88,12 @@ def verify(
     return report
 
 
-def _planned(flow: FlowSettings, wanted: VerifyScope) -> VerifiedFlow:
+def _planned(flow: FlowSettings, scope: VerifyScope) -> VerifiedFlow:
     """What is to be compared; an error is the report's."""
     report = VerifiedFlow(flow.name)
     try:
         with closing(FlowState(flow)) as state:
-            plan = Planner(state, wanted).plan()
+            plan = Planner(state, scope).plan()
     except SparkmirrorError as error:
         report.trouble, report.hint = error.message, error.hint
         return report
@@ -214,6 +214,6 @@ def _take(partition: VerifiedPartition, newest: set[int]) -> None:
         findings.unsettled.clear()
 
 
-def with_slots(wanted: VerifyScope, master: str) -> VerifyScope:
+def with_slots(scope: VerifyScope, master: str) -> VerifyScope:
     """The same, for as many slots as the master has."""
-    return replace(wanted, slots=slots_of(master))
+    return replace(scope, slots=slots_of(master))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from sparkmirror.clusters import name_of
 from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.comparison import ComparedRange, Why
-from sparkmirror.ledger import PartitionHistory
+from sparkmirror.ledger import PartitionHistory, Runs
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import OffsetMap
 from sparkmirror.state import SyncPair
@@ -119,12 +119,12 @@ class SpanPlanner:
         assert position is not None
         gaps = tuple((gap.upstream, gap.until) for gap in history.accepted_gaps())
         replaced = replaced_copies(history)
-        shared = replace(self._shared, gaps=gaps, replaced=replaced, runs=())
+        shared = replace(self._shared, gaps=gaps, replaced=replaced, runs=Runs())
         source_first, target_first = facts.source_ends.first, facts.target_ends.first
         first = offset_map.first
         start = max(first.upstream, source_first)
         plan.explained[Why.SOURCE_DELETED] += records_below(offset_map, source_first)
-        kept = first_upstream_at(offset_map, target_first)
+        kept = first_upstream_at(offset_map, target_first) if target_first > first.downstream else first.upstream
         plan.explained[Why.TARGET_DELETED] += max(
             records_below(offset_map, kept) - records_below(offset_map, start), 0
         )

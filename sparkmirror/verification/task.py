@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
 from sparkmirror.clusters import ClusterClient
-from sparkmirror.comparison import AlignedComparison, ComparedRange, ExactComparison, Findings, key_digest
+from sparkmirror.comparison import AlignedComparison, ComparedRange, Entry, ExactComparison, Findings, key_digest
 from sparkmirror.config import FlowSettings, load
 from sparkmirror.errors import CorruptBatch, EnvironmentUnfit, SparkmirrorError
 from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.verification.anchors import Log
 from sparkmirror.verification.reading import LogStream
 from sparkmirror.wire import read_rows
 from sparkmirror.wire.tails import read_tail
+
+RECORDS_BEFORE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +87,14 @@ def compare(flow: FlowSettings, wanted: ComparedRange) -> Findings:
         )
         opened.callback(source.close)
         opened.callback(target.close)
-        if wanted.runs is not None:
-            return ExactComparison(wanted, source, target).run()
-        return AlignedComparison(wanted, source, target).run()
+        compares = ExactComparison if wanted.runs is not None else AlignedComparison
+        return compares(wanted, source, target, lambda: _earlier(client, flow, wanted)).run()
+
+
+def _earlier(client: ClusterClient, flow: FlowSettings, wanted: ComparedRange) -> Sequence[Entry]:
+    """The source's records right before a range: one of them may lie on the target again."""
+    log = Log(client, wanted.source, 0, wanted.start, flow.reads_committed)
+    return list(log.rows(wanted.start - RECORDS_BEFORE, wanted.start))
 
 
 def search(flow: FlowSettings, wanted: KeySearch) -> tuple[int, ...]:

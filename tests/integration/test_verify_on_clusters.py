@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from host import start_hosted
@@ -35,9 +36,14 @@ from integration.mirroring import (
     write_settings,
 )
 from judge import java_records
+from typer.testing import CliRunner
 
+from sparkmirror.cli.app import app
+from sparkmirror.config import load
+from sparkmirror.errors import SparkmirrorError
 from sparkmirror.local import LocalCluster, MirrorMaker
 from sparkmirror.local.java import QUICK_START
+from sparkmirror.verification import planning, running
 from sparkmirror.wire import Record, build_batch
 
 pytestmark = pytest.mark.timeout(600)
@@ -45,20 +51,20 @@ pytestmark = pytest.mark.timeout(600)
 COUNT, EACH = 12_000, 100
 ALONE = 6_000  # this record is a batch of its own
 CUT = 300  # the source deletes so many
-NOW = int(time.time() * 1000)
+NOW, HOUR_MS = int(time.time() * 1000), 3_600_000
 GZIP = 1
 COMPACTING = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
 MM2_QUICK = {"offset.flush.interval.ms": "1000", "offset.lag.max": "100", "sync.topic.acls.enabled": "false"}
 
 
-def record(number: int) -> Record:
+def record(number: int, time_ms: int = NOW) -> Record:
     """A record of which every field differs from its neighbours', and whose size does not."""
     name = b"%06d" % number
-    return Record(number, NOW + number % EACH, b"key " + name, b"value " + name, ((b"header", name),))
+    return Record(number, time_ms + number % EACH, b"key " + name, b"value " + name, ((b"header", name),))
 
 
-def batches_of(first: int, count: int) -> list[bytearray]:
-    records = [record(number) for number in range(first, first + count)]
+def batches_of(first: int, count: int, time_ms: int = NOW) -> list[bytearray]:
+    records = [record(number, time_ms) for number in range(first, first + count)]
     return [build_batch(records[at : at + EACH]) for at in range(0, count, EACH)]
 
 
@@ -88,15 +94,47 @@ class Stage:
         )  # fmt: skip
         return write_settings(self.folder / f"{flow}-{time.monotonic_ns()}.properties", found | MM2_QUICK)
 
-    def verify(self, path: Path, *words: str, seconds: float = 150.0) -> tuple[int | None, Any, str]:
+    def verify(self, path: Path, *words: str) -> tuple[int | None, Any, str]:
         """Exit status, JSON and what it said on stderr."""
-        out, err = (path.with_name(f"{time.monotonic_ns()}.{end}") for end in ("json", "err"))
-        run = start_hosted(["verify", str(path), "--json", *words], stdout=out, stderr=err, spark=True)
-        status = run.wait(seconds)
-        run.kill()
-        text, said = out.read_text(), err.read_text()
+        if running.SparkWork is InThisProcess:
+            result = CliRunner().invoke(app, ["verify", str(path), "--json", *words])
+            error = result.exception if isinstance(result.exception, SparkmirrorError) else None
+            status, text = getattr(error, "exit_status", result.exit_code), result.stdout
+            said = result.stderr + (str(error) if error is not None else "")  # as the program prints it
+        else:
+            out, err = (path.with_name(f"{time.monotonic_ns()}.{end}") for end in ("json", "err"))
+            run = start_hosted(["verify", str(path), "--json", *words], stdout=out, stderr=err, spark=True)
+            status = run.wait(150.0)
+            run.kill()
+            text, said = out.read_text(), err.read_text()
         assert "Traceback" not in said, said
         return status, json.loads(text) if text.strip() else None, said
+
+
+class InThisProcess:
+    """In the place of Spark: one task after the other, on whoever asks for its result."""
+
+    def __init__(self, spark: object, function: Callable[..., Iterator[Any]], failed: object, items: list[Any], at: int):
+        self._results = (result for item in items for result in function([item]))
+        self._left = len(items)
+
+    @property
+    def is_over(self) -> bool:
+        return not self._left
+
+    def poll(self, timeout_s: float) -> Any:
+        self._left -= 1
+        return next(self._results)
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is not about Spark, which takes its time to start."""
+    monkeypatch.setattr(running, "SparkWork", InThisProcess)
+    monkeypatch.setattr(running, "SparkSlots", Mock)
 
 
 def fill(stage: Stage) -> None:
@@ -111,7 +149,7 @@ def fill(stage: Stage) -> None:
     plain = [*batches_of(0, ALONE), build_batch([record(ALONE)], codec=GZIP), *batches_of(ALONE + 1, COUNT - ALONE - 1)]
     produce_raw(stage.source, stage.topic("plain"), {0: plain, 1: batches_of(0, 500)})
     produce_raw(stage.source, stage.topic("cut"), {0: batches_of(0, 1000)})
-    produce_raw(stage.source, stage.topic("stamped"), {0: batches_of(0, 300)})
+    produce_raw(stage.source, stage.topic("stamped"), {0: batches_of(0, 300, NOW - 3 * HOUR_MS)})
     rows = [[Record(0, NOW, b"key %d" % (at % 40), b"row %d of %d" % (row, at)) for at in range(EACH)] for row in range(10)]
     produce_raw(stage.source, stage.topic("keys"), {0: [build_batch(records) for records in rows]})
     with transactional(stage.source, f"verify-{stage.mark}") as producer:
@@ -178,7 +216,7 @@ def test_a_healthy_copy_is_the_same_and_what_is_missing_is_explained(stage: Stag
     assert (stamped["records_equal"], stamped["timestamps_not_compared"]) == (300, 300)
 
 
-def test_a_second_run_reads_only_what_is_new(stage: Stage) -> None:
+def test_a_second_run_reads_only_what_is_new(stage: Stage, in_this_process: None) -> None:
     path = stage.settings("ours", "stamped")
     stage.verify(path)
     produce_raw(stage.source, stage.topic("stamped"), {0: batches_of(300, 100)})
@@ -186,11 +224,39 @@ def test_a_second_run_reads_only_what_is_new(stage: Stage) -> None:
     status, report, said = stage.verify(path)
     found = by_partition(report)[stage.topic("stamped"), 0]
     assert (status, found["records_equal"], found["verified_before"]) == (0, 100, 300), said
-    status, report, _ = stage.verify(path, "--full")
-    assert (status, by_partition(report)[stage.topic("stamped"), 0]["records_equal"]) == (0, 400)
+    for words, count in ((["--full"], 400), (["--full", "--since", "1h"], 100)):
+        status, report, _ = stage.verify(path, *words)
+        assert (status, by_partition(report)[stage.topic("stamped"), 0]["records_equal"]) == (0, count), words
 
 
-def test_a_copy_that_was_compacted_further_is_clean(stage: Stage) -> None:
+def test_a_sample_reads_a_share_of_the_ranges(stage: Stage, in_this_process: None) -> None:
+    status, report, said = stage.verify(stage.settings("ours", "plain"), "--full", "--sample", "25")
+    found = by_partition(report)[stage.topic("plain"), 0]
+    assert status == 0, said
+    assert found["ranges_not_sampled"] >= 5 and found["records_equal"] < COUNT
+
+
+def test_what_was_verified_before_an_interruption_is_kept(
+    stage: Stage, in_this_process: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "RANGE_RECORDS_MIN", 1000)
+    settings = load(str(stage.settings("ours", "open|plain")))
+    options = running.VerifyOptions(planning.VerifyScope((stage.topic("plain"),), is_full=True))
+    seen: list[running.Progress] = []
+    stopped = running.verify(settings, settings.enabled_flows(None), options, seen.append, lambda: len(seen) > 3)
+    assert (stopped.status, stopped.is_interrupted) == (130, True)
+    [flow] = stopped.flows
+    assert 0 < flow.records < COUNT
+    assert seen[2].seconds_left is not None
+    rest = replace(options, scope=replace(options.scope, is_full=False))
+    again = running.verify(settings, settings.enabled_flows(None), rest, seen.append, lambda: False)
+    [found] = again.flows
+    plain = [partition for partition in found.partitions if partition.plan.source.partition == 0]
+    assert (again.status, plain[0].records + plain[0].verified_before) == (0, COUNT)
+    assert plain[0].verified_before > 0
+
+
+def test_a_copy_that_was_compacted_further_is_clean(stage: Stage, in_this_process: None) -> None:
     path = stage.settings("ours", "keys")
     end = log_ends(stage.target, stage.remote("keys"))[0]
     compacted(stage.target, stage.remote("keys"))
@@ -232,7 +298,7 @@ def test_each_damage_of_our_copy_is_named_with_its_offset(stage: Stage, tmp_path
     assert "5050" in page.read_text() and "<script" not in page.read_text()
 
 
-def test_somebody_who_writes_to_a_copy_is_found(stage: Stage) -> None:
+def test_somebody_who_writes_to_a_copy_is_found(stage: Stage, in_this_process: None) -> None:
     end = log_ends(stage.target, stage.remote("cut"))[0]
     produce_raw(stage.target, stage.remote("cut"), {0: [build_batch([record(999)]), build_batch([record(5)])]})
     status, report, _ = stage.verify(stage.settings("ours", "cut"))
@@ -252,8 +318,10 @@ def test_a_copy_of_mirror_maker_is_compared_by_its_records(stage: Stage) -> None
             return all(t in there and sum(log_ends(stage.target, t).values()) >= n for t, n in wanted.items())
 
         await_true(is_copied, 180.0, "MirrorMaker 2 copies")
+        status, report, said = stage.verify(path, "--topics", stage.topic("plain"))  # while it runs
+        assert status == 0, (said, report)
         mm2.stop()
-    status, report, said = stage.verify(path)
+    status, report, said = stage.verify(path, "--full")
     assert status == 0, (said, report)
     found = by_partition(report)
     assert found[stage.topic("plain"), 0]["records_equal"] == COUNT
@@ -291,7 +359,7 @@ def refused(stage: Stage, path: Path, *words: str) -> Outcome:
     return Outcome(status, said)
 
 
-def test_bad_input_is_one_sentence_and_no_success(stage: Stage, tmp_path: Path) -> None:
+def test_bad_input_is_one_sentence_and_no_success(stage: Stage, tmp_path: Path, in_this_process: None) -> None:
     path = stage.settings("ours")
     future = refused(stage, path, "--since", "2199-01-01T00:00:00Z")
     assert future.status == 1 and "expected a time in the past" in future.output
@@ -308,7 +376,7 @@ def test_bad_input_is_one_sentence_and_no_success(stage: Stage, tmp_path: Path) 
     assert gone.status == 2 and "unreachable" in gone.output
 
 
-def test_a_copied_topic_that_is_gone_or_created_again_is_no_success(stage: Stage) -> None:
+def test_a_copied_topic_that_is_gone_or_created_again_is_no_success(stage: Stage, in_this_process: None) -> None:
     recreate_topic(stage.target, stage.remote("stamped"))
     status, report, _ = stage.verify(stage.settings("ours", "stamped"))
     assert status == 4
@@ -317,7 +385,7 @@ def test_a_copied_topic_that_is_gone_or_created_again_is_no_success(stage: Stage
     ]
 
 
-def test_topics_that_pass_transforms_are_left_out_by_name(stage: Stage) -> None:
+def test_topics_that_pass_transforms_are_left_out_by_name(stage: Stage, in_this_process: None) -> None:
     path = stage.settings("ours", "plain|cut", {"transform.mask.topics": stage.topic("plain"), "transform.mask.sql":
                                                 "SELECT * FROM records"})  # fmt: skip
     status, report, said = stage.verify(path, "--topics", stage.topic("plain"))

@@ -57,8 +57,8 @@ def verify_command(
     settings = load(file)
     flows = choose_flows(settings, flow)
     require_custom_classes(settings, None)
-    wanted = VerifyScope(_patterns(topics), _moment(since), _share(sample), is_full)
-    options = VerifyOptions(with_slots(wanted, master), master, settings_of(conf or []))
+    scope = VerifyScope(_patterns(topics), _moment(since), _share(sample), is_full)
+    options = VerifyOptions(with_slots(scope, master), master, settings_of(conf or []))
     _require_writable(html)
     with Signals() as signals:
         signals.is_deferred = True

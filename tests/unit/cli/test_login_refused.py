@@ -23,6 +23,7 @@ VERBS = {
     "doctor": "doctor FILE --wait 0",
     "why": "why FILE orders --wait 0",
     "translate": "translate FILE --at orders:0=3",
+    "verify": "verify FILE",
     "list": "offsets list FILE",
     "export": "offsets export FILE FILE.positions",
     "skip": "offsets skip FILE --topic orders",

@@ -18,10 +18,11 @@ from sparkmirror.comparison import (
     Findings,
     Piece,
     Why,
+    values,
 )
 from sparkmirror.ledger import Run
 from sparkmirror.model import TopicPartition
-from sparkmirror.wire import Record, build_sparse_batch, read_batches
+from sparkmirror.wire import Record, build_sparse_batch, read_batches, read_rows
 from sparkmirror.wire.record_batch import ATTRIBUTE_LOG_APPEND_TIME
 
 SOURCE, TARGET = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
@@ -226,7 +227,8 @@ def test_what_mirror_maker_has_not_copied_yet_is_lag() -> None:
     assert (found.differences, found.lag, found.records) == (0, 20, 100)
 
 
-def test_a_copy_that_differs_throughout_is_not_read_to_its_end() -> None:
+def test_a_copy_that_differs_throughout_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(values, "DIFFERENCES_MAX", 1000)
     copy = [replace(record, value=b"other") for record in copied(written(5000))]
     found = exact(Log(written(5000)), Log(copy))
     assert found.differences < 1500 and found.reason
@@ -239,3 +241,22 @@ def test_the_digest_is_that_of_the_source_and_changes_with_it() -> None:
     other = written()
     other[3] = replace(other[3], timestamp=1)
     assert digest(written(), (CUT,)) == digest(written(), (3, 50)) != digest(other, (CUT,))
+
+
+@WAYS
+def test_a_record_from_before_the_range_that_lies_on_the_target_again_is_doubled(compare) -> None:
+    before, records = written(10), written(20, 10)
+    copy = [replace(r, offset=r.offset + SHIFT) for r in records]
+    copy.append(replace(before[3], offset=copy[-1].offset + 1))
+    wanted = whole(records, start=10, target_start=10 + SHIFT, **({} if compare is exact else {"runs": None}))
+    comparison = ExactComparison if compare is exact else AlignedComparison
+    earlier = [(r.offset, r.timestamp, bytes(build_row(r))) for r in before]
+    found = comparison(wanted, Log(records), Log(copy), lambda: earlier).run()
+    assert [bare(difference) for difference in found.first] == [Difference(DifferenceKind.DOUBLED, 3, copy[-1].offset)]
+
+
+def build_row(wanted: Record) -> bytes:
+    """A record's bytes but for its offset and timestamp."""
+    raw = build_sparse_batch([wanted])
+    [row] = read_rows(read_batches(memoryview(raw), 0, len(raw))[0])
+    return row[2]
