@@ -25,7 +25,7 @@ from sparkmirror.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 
 RANGE_RECORDS_MIN, RANGE_RECORDS_MAX = 50_000, 1_000_000
 RANGES_PER_SLOT = 8  # so that no slot is left with a long one at the end
-SAMPLED_RANGES, SAMPLED_RECORDS_MIN = 500, 1000
+SAMPLED_RANGES, SAMPLED_RECORDS_MIN = 200, 1000
 VERIFIED_PART = "verified ranges"
 NO_ENDS = PartitionEnds(-1, -1, -1, UNKNOWN_TOPIC_OR_PARTITION)
 Logs = Callable[[], tuple[Log, Log]]
