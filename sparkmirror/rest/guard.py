@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hmac
 import ipaddress
 import time
@@ -24,6 +25,7 @@ UNSENT_BYTES_MAX = 64 * 1024 * 1024  # of all answers that wait for their reader
 EVERYBODY = "everybody"
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 HEALTH = "/health"  # and what is below it: probes have no token
+CHALLENGE = 'Bearer, Basic realm="sparkmirror: any user, the token as password", charset="UTF-8"'
 FAILED = refusal(500, "this could not be answered; the mirror's log says why")
 
 Scope = MutableMapping[str, Any]
@@ -179,7 +181,7 @@ async def answer(send: Send, found: HttpAnswer, unread: Receive | None = None) -
 
 
 def _unknown_token(option: str) -> HttpAnswer:
-    return refusal(401, f"expected the token of {option}, found none or another", ("WWW-Authenticate", "Bearer"))
+    return refusal(401, f"expected the token of {option}, found none or another", ("WWW-Authenticate", CHALLENGE))
 
 
 def _too_large(found: str) -> HttpAnswer:
@@ -191,9 +193,16 @@ def _has_body(headers: dict[str, str]) -> bool:
 
 
 def _is_token(authorization: str, token: Secret) -> bool:
+    """As programs send it, or as the password of any user: a browser can send no other."""
     scheme, _, found = authorization.partition(" ")
-    is_equal = hmac.compare_digest(found.strip().encode("latin-1"), token.reveal().encode())
-    return scheme.lower() == "bearer" and is_equal
+    sent, kind = found.strip().encode("latin-1"), scheme.lower()
+    if kind == "basic":
+        try:
+            sent = base64.b64decode(sent, validate=True).partition(b":")[2]
+        except ValueError:
+            return False
+    is_equal = hmac.compare_digest(sent, token.reveal().encode())
+    return kind in ("bearer", "basic") and is_equal
 
 
 def _is_own_name(host: str, names: frozenset[str]) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sparkmirror.config import FlowSettings, Settings
 from sparkmirror.driver import Asking
-from sparkmirror.positions import RestartScope, restart
+from sparkmirror.positions import RestartScope, WishRequest, ask_for, restart
 from sparkmirror.rest.page.topics import place_of
 from sparkmirror.status import FlowStatus, PartitionStatus
 
@@ -45,7 +45,7 @@ Ask = Callable[[Settings, FlowSettings, ActionScope, Asking], str]
 
 @dataclass(frozen=True, slots=True)
 class PageAction:
-    """One verb. `consequences` are whole sentences; `is_dangerous` of a whole flow wants the flow's name typed."""
+    """One verb. `consequences` are whole sentences; `is_dangerous`: of a whole flow it wants the flow's name typed."""
 
     verb: str
     label: str
@@ -75,7 +75,7 @@ def plan_of(action: PageAction, scope: ActionScope, flow: FlowStatus) -> ActionP
     """From the last look at the flow."""
     meant = [p for p in flow.partitions.values() if scope.covers(p) and action.touches(p)]
     meant.sort(key=lambda status: (status.state not in _HALTED, status.partition))
-    words = getattr(flow, "file_words", "") or "FILE"
+    words = flow.file_words or "FILE"
     undo = f"sparkmirror {action.undo} {words}{scope.options}" if action.undo else ""
     return ActionPlan(
         action, scope, len(meant), tuple(meant[:NAMED_MAX]), len({p.partition.topic for p in meant}),
@@ -90,6 +90,16 @@ def _restart(settings: Settings, flow: FlowSettings, scope: ActionScope, asking:
     return f"{found.text}{again}"
 
 
+def _wish(verb: str) -> Ask:
+    def ask(settings: Settings, flow: FlowSettings, scope: ActionScope, asking: Asking) -> str:
+        return ask_for(settings, flow, WishRequest(verb, scope.topic or None, scope.partition), asking).text
+
+    return ask
+
+
+_OUTLIVES = "It holds until somebody resumes it, also after a restart and with another owner."
+_GROWS = "Nothing is lost or doubled, but the copy falls behind; what the source's retention deletes meanwhile is lost."
+
 ACTIONS: Mapping[str, PageAction] = {
     action.verb: action
     for action in (
@@ -99,6 +109,20 @@ ACTIONS: Mapping[str, PageAction] = {
              "What stopped them must be mended before, else they stop again for the same reason.",
              "Partitions that copy are not touched."),
             _restart, lambda status: status.state in _HALTED,
+        ),
+        PageAction(
+            "pause", "Pause", "ends the copying within 2 s, with every position as it is then",
+            (_GROWS, _OUTLIVES), _wish("pause"), lambda status: status.state != "paused", "resume", is_dangerous=True,
+        ),
+        PageAction(
+            "resume", "Resume", "goes on with what somebody paused or stopped",
+            ("Each partition goes on exactly where its copy ended.", "It is behind until what came meanwhile is copied."),
+            _wish("resume"), lambda status: status.state == "paused", "pause",
+        ),
+        PageAction(
+            "stop", "Stop", "ends the copying within 2 s, and takes the partitions from their tasks",
+            (_GROWS, _OUTLIVES, "Positions may be changed while it is stopped, as with Connect's STOPPED."),
+            _wish("stop"), lambda status: status.state != "paused", "resume", is_dangerous=True,
         ),
     )
 }  # fmt: skip

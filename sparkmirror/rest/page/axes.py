@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sparkmirror.diagnose import Severity
 from sparkmirror.rest.page.readings import FlowReading
 from sparkmirror.rest.page.tones import tone_of
-from sparkmirror.status import FlowLag, FlowStatus, counted_states, flow_lag, flow_state, stopped_partitions
+from sparkmirror.status import FlowLag, FlowStatus, counted_states, flow_lag, flow_reason, flow_state, stopped_partitions
 from sparkmirror.status.words import amount, duration
 
 STALE_MS = 300_000  # an inspection that is older says nothing of now
@@ -60,9 +60,13 @@ def copying(flow: FlowStatus, records_per_s: float | None) -> Axis:
     if state == "degraded":
         text = f"{amount(stopped)} of {amount(max(count, stopped))} {_noun(count, 'partition')} stopped."
     elif state == "running":
-        text = f"All {amount(count)} partitions copy." if count else "There is nothing to copy yet."
-    if flow.reason and state not in ("running", "degraded"):
-        text = flow.reason
+        rest = [(number, name) for name, number in counted_states(flow) if name not in ("copying", "closed")]
+        text = f"All {amount(count)} {_noun(count, 'partition')} copy." if count else "There is nothing to copy yet."
+        if rest:
+            others = ", ".join(f"{amount(number)} {name}" for number, name in rest)
+            text = f"{amount(count - sum(number for number, _ in rest))} of {amount(count)} partitions copy; {others}."
+    if flow_reason(flow) and state not in ("running", "degraded"):
+        text = flow_reason(flow)
     rate = "?" if records_per_s is None else f"{amount(records_per_s)}/s"
     parts = ", ".join(f"{amount(number)} {name}" for name, number in counted_states(flow))
     return Axis(

@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup, escape
 
 from sparkmirror.rest.page.tones import sign_of, tone_of
+from sparkmirror.status.wishes import wish_words
 from sparkmirror.status.words import amount, duration, printable
 
 
@@ -61,6 +62,6 @@ def environment() -> Environment:
     )
     made.filters |= {
         "amount": amount, "known": known, "age": age, "clock": clock, "name": name, "flow": flow, "prose": prose,
-        "tone": tone_of, "sign": sign_of,
+        "tone": tone_of, "sign": sign_of, "wish": wish_words,
     }  # fmt: skip
     return made

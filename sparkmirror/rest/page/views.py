@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sparkmirror.ledger import Wish
 from sparkmirror.positions import HistoryEntry
 from sparkmirror.rest.page.attention import AttentionItem, attention
 from sparkmirror.rest.page.axes import Axis, copying, failover
@@ -16,6 +17,7 @@ from sparkmirror.rest.page.samples import FlowEvent, FlowRecorder, merged
 from sparkmirror.rest.page.tones import tone_of
 from sparkmirror.rest.page.topics import TopicRow, place_of, topic_rows
 from sparkmirror.status import FlowStatus, flow_state
+from sparkmirror.status.wishes import in_order
 
 LOOK_S = 1.0
 LOOK_TIMES = 40.0  # or so many times as long as a look took
@@ -38,6 +40,7 @@ class FlowView:
     charts: tuple[LineChart, ...]
     topics: dict[str, TopicRow]
     events: tuple[FlowEvent, ...]
+    wishes: tuple[Wish, ...]
     reading: FlowReading
     file_words: str
     as_of_ms: int
@@ -112,7 +115,7 @@ class FlowViews:
             recorder = self._recorders.setdefault(name, FlowRecorder())
             samples, seen = list(recorder.samples), list(recorder.events)
         rate = samples[-1].records_per_s if samples else None
-        words = getattr(flow, "file_words", "") or "FILE"
+        words = flow.file_words or "FILE"
         return FlowView(
             name=name,
             flow=flow,
@@ -123,6 +126,7 @@ class FlowViews:
             charts=tuple(charts(samples, flow.taken_ms)),
             topics=topic_rows(flow),
             events=tuple(merged(seen, map(_event_of, reading.history), limit=EVENTS_SHOWN)),
+            wishes=tuple(in_order(flow.wishes)),
             reading=reading,
             file_words=words,
             as_of_ms=flow.taken_ms,

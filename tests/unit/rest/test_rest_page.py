@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import re
@@ -16,7 +17,7 @@ from faults.workload import wait_until
 
 from sparkmirror.diagnose.findings import Severity
 from sparkmirror.errors import RequestRefused
-from sparkmirror.rest import HttpDoor
+from sparkmirror.rest import AccessFiles, HttpDoor, address_of
 from sparkmirror.rest.page import OperatorPage, routes, wants_html
 from sparkmirror.rest.page.readings import FlowReading
 
@@ -334,3 +335,25 @@ def test_what_the_owner_refuses_is_the_answer(page: Page, monkeypatch: pytest.Mo
     monkeypatch.setattr("sparkmirror.rest.page.actions.restart", refuse)
     status, answer = page.post(RESTART, Origin=f"http://127.0.0.1:{page.port}")
     assert (status, answer["message"]) == (RequestRefused.http_status, "no process runs A->B (start it)")
+
+
+@pytest.mark.parametrize(
+    ("password", "status"), [("0123456789abcdef", 200), ("0123456789abcdee", 401), ("", 401)], ids=["token", "other", "none"]
+)
+def test_a_browser_may_send_the_token_as_a_password(tmp_path: Path, password: str, status: int) -> None:
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef", encoding="utf-8")
+    with HttpDoor(address_of("0", AccessFiles(token=str(token)))) as door:
+        sent = base64.b64encode(f"anybody:{password}".encode()).decode()
+        found, headers, _ = Page(door).ask("GET", "/", Authorization=f"Basic {sent}")
+    assert found == status
+    assert status == 200 or 'Basic realm="' in headers["www-authenticate"]
+
+
+@pytest.mark.parametrize("sent", ["Basic", "Basic !!!", "Basic \xe9", "Digest 0123456789abcdef", "Basic " + "A" * 4001])
+def test_an_odd_login_is_refused_and_nothing_else(tmp_path: Path, sent: str) -> None:
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef", encoding="utf-8")
+    with HttpDoor(address_of("0", AccessFiles(token=str(token)))) as door:
+        assert Page(door).ask("GET", "/", Authorization=sent)[0] == 401
+        assert door.trouble == ""
