@@ -8,12 +8,13 @@ from dataclasses import asdict
 from typing import Any
 
 from sparkmirror.cli.styled_lines import INDENT, LABELS, STYLES, Line
-from sparkmirror.cli.text import amount, printable
+from sparkmirror.cli.text import amount, duration, printable
 from sparkmirror.diagnose import RULES, Fact, Finding, FlowReport, OpenQuestion, Report, Severity
 from sparkmirror.state.facts import Facts
 
 SCHEMA = 1  # of the JSON; raised when a field is removed or changes its meaning, not when a field is added
 ROWS_MAX = 4  # of one cause; all are in the JSON
+NAMES_MAX = 4  # of partitions that a row names
 GROUP_ROWS_MAX = 20  # of a failover's groups, each of which somebody must place
 _STATES = {
     "running": "running", "released": "stopped in order", "dead": "dead", "silent": "no sign of life", "never": "never run",
@@ -45,7 +46,11 @@ def _flow_lines(report: FlowReport) -> Iterator[Line]:
     version = ".".join(map(str, facts.mm2_version)) if runner.program == "mm2" else ""
     who = " ".join(word for word in (program, version) if word)
     state = _STATES[runner.state] if runner.program or runner.state != "never" else "nobody has run it"
-    style = "bold red" if report.outage else "green" if runner.is_running else "yellow"
+    style = "green" if runner.is_running else "yellow"
+    if runner.is_running and facts.stopped:
+        state = f"degraded: {amount(len(facts.stopped))} of {amount(len(facts.copies))} partitions stopped"
+    if report.outage or state.startswith("degraded"):
+        style = "bold red"
     head = f"  {who} " if who else "  "
     yield [(printable(facts.name), "bold"), (head, ""), (report.outage or state, style), (f"  lag {_lag(facts)}", "")]
     words = [_copied(facts), _groups(report)]
@@ -60,7 +65,8 @@ def _flow_lines(report: FlowReport) -> Iterator[Line]:
 
 def _lag(facts: Facts) -> str:
     if facts.lag is not None:
-        return amount(facts.lag)
+        age = "" if not facts.lag else f", oldest {'?' if facts.lag_seconds is None else duration(facts.lag_seconds)}"
+        return amount(facts.lag) + age
     if facts.last_lag is not None:
         return f"? ({amount(facts.last_lag[0])} at {clock(facts.last_lag[1])})"
     return f"? (at least {amount(facts.known_lag)})" if facts.known_lag else "?"
@@ -106,11 +112,12 @@ def _cause_lines(cause: Sequence[Finding], *, is_whole: bool, names_flow: bool) 
         head.append((f"  {amount(len(cause))} times", "dim"))
     yield head
     rows_max = GROUP_ROWS_MAX if first.id == "C27" else ROWS_MAX
-    shown = cause if is_whole else cause[:rows_max]
-    for finding in shown:
-        yield [(f"{INDENT}{printable(finding.message)}", "")]
+    rows = [[finding] for finding in cause] if is_whole else merge_same(cause)
+    shown = [finding for row in (rows if is_whole else rows[:rows_max]) for finding in row]
+    for row in rows if is_whole else rows[:rows_max]:
+        yield [(f"{INDENT}{printable(merged_message(row))}", "")]
         if is_whole:
-            yield from fact_lines(finding.facts)
+            yield from fact_lines(row[0].facts)
     if len(cause) > len(shown):
         yield [(f"{INDENT}and {amount(len(cause) - len(shown))} more (--json has all)", "dim")]
     if first.mend:
@@ -118,6 +125,30 @@ def _cause_lines(cause: Sequence[Finding], *, is_whole: bool, names_flow: bool) 
     for command in dict.fromkeys(finding.command for finding in shown if finding.command):
         yield [(f"{INDENT}  $ {printable(command)}" if command.startswith(("sparkmirror", "kafka-")) else
                 f"{INDENT}  {printable(command)}", "cyan")]  # fmt: skip
+
+
+def merge_same(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Findings that say the same of different partitions, together."""
+    found: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        found.setdefault((finding.id, _said(finding)), []).append(finding)
+    return list(found.values())
+
+
+def merged_message(findings: Sequence[Finding]) -> str:
+    """`orders-0, orders-1, orders-2 and 4 more waiting: …`."""
+    first = findings[0]
+    if len(findings) == 1:
+        return first.message
+    names = [f"{finding.subject.topic}-{finding.subject.partition}" for finding in findings[:NAMES_MAX]]
+    rest = len(findings) - len(names)
+    return f"{', '.join(names)}{f' and {amount(rest)} more' if rest else ''} {_said(first)}"
+
+
+def _said(finding: Finding) -> str:
+    """What is said of a partition, without its name."""
+    subject, text = finding.subject, finding.message
+    return text if subject.partition is None else text.removeprefix(f"{subject.topic}-{subject.partition} ")
 
 
 def fact_lines(facts: Sequence[Fact]) -> Iterator[Line]:
@@ -202,7 +233,9 @@ def _flow_value(report: FlowReport) -> dict[str, Any]:
         "topics": None if facts.are_topics_unknown else sum(decision.replicated for decision in facts.decisions),
         "partitions": None if facts.are_topics_unknown else len(facts.copies),
         "lag": facts.lag,
+        "lag_seconds": facts.lag_seconds,
         "lag_at_least": facts.known_lag,
+        "stopped_partitions": len(facts.stopped),
         "last_lag": None if facts.last_lag is None else dict(zip(("records", "time_ms"), facts.last_lag, strict=True)),
         "groups": None if report.are_groups_unknown and not facts.groups else len(facts.groups),
         "groups_by_proof": report.group_counts(),

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from sparkmirror.cli.doctor import READS_HELP, REDELIVERY, WAIT_HELP
-from sparkmirror.cli.findings_view import SCHEMA, fact_lines, finding_value, open_value
+from sparkmirror.cli.findings_view import SCHEMA, fact_lines, finding_value, merge_same, merged_message, open_value
 from sparkmirror.cli.run import FILE_HELP
 from sparkmirror.cli.styled_lines import Line, print_lines
 from sparkmirror.cli.text import json_text, printable
@@ -79,8 +79,8 @@ def _lines(answers: Sequence[Answer]) -> Iterator[Line]:
             yield from _cause_lines(answer.cause)
         if answer.also:
             yield [("also:", "bold")]
-            for finding in answer.also:
-                yield [(f"  {finding.id} ({finding.certainty.value}) {printable(finding.message)}", "")]
+            for row in merge_same(answer.also):
+                yield [(f"  {row[0].id} ({row[0].certainty.value}) {printable(merged_message(row))}", "")]
 
 
 def _sentence(answer: Answer) -> str:

@@ -289,13 +289,14 @@ class Conductor:
 
     def _turn(self) -> None:
         try:
+            # First: what follows may wait for a cluster that is gone, and an owner silent for 15 s is taken for dead.
+            self._noting("beat", lambda: self._excusing(self._context.beat))
             self._noting("slots", self._look_after_slots)
             self._noting("MirrorMaker 2", self._look_for_mm2)
             self._noting("transform query", lambda: self._transforms.tend(self._recorder, self._take))
             if not self._holding.is_on:
                 self._noting("requests", lambda: self._requests.tend(self._recorder, self._ending))
                 self._noting("pauses", self._pausing.tend)
-            self._noting("beat", lambda: self._excusing(self._context.beat))
             self._run_due()
             if self.status.state == "waiting" and not self._silent:
                 self.status.state, self.status.reason = "running", ""
@@ -357,7 +358,7 @@ class Conductor:
         self._every("source ends", RECORD_ENDS_S, self._source.record)
         self._every("map", TRIM_S, lambda: trim_map(context))
         self._every("blocks", CONDENSE_S, lambda: condense_map(context))
-        self._every("requests", TRIM_S, self._requests.trim)
+        self._every("answered requests", TRIM_S, self._requests.trim)
         self._every("foreign records", FOREIGN_RECORDS_S, self._report_foreign_records)
         self._every("file", FILE_S, self._look_at_file)
         if self._holding.is_on:
@@ -541,7 +542,10 @@ class Conductor:
             receipt = context.ledger.view.of(partition).receipts.get(order.attempt)
             if receipt is not None:
                 self._recorder.take(receipt)
-        self._recorder.flush()
+        try:
+            self._recorder.flush()
+        except (ClusterUnreachable, ConnectionLost) as error:  # of the target, the next line raises it
+            self.status.notes.append(f"offset syncs are not written: {error.message}")
         context.sign(released=True)
         self.status.is_given_back = self._mm2.error is None
         self.status.state = "stopped"

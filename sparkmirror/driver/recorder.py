@@ -143,15 +143,23 @@ class Recorder:
             self._pairs.written(len(due))
 
     def flush(self) -> None:
-        """Writes positions and the delayed syncs too."""
+        """Writes positions and the delayed syncs too; positions also while the cluster of the syncs does not answer."""
         if self.memory.is_lost(self.held):
             self._note(
                 f"{self.memory.topic} was deleted or lost records while the flow runs; its positions are written anew"
             )
             self.put_back([p for p, history in self._view.partitions.items() if history.newest and p not in self.held])
+        try:
+            self._flush_syncs()
+        finally:
+            self._flush_positions()
+
+    def _flush_syncs(self) -> None:
         self.look_at_syncs()
         self._pairs.promote()
         self.write_syncs()
+
+    def _flush_positions(self) -> None:
         positions = {p: last for p, last in self._positions.items() if p not in self.held}
         if failpoints.ARMED and positions:
             failpoints.point("record.midway")

@@ -85,6 +85,7 @@ class FlowHealth:
     source_seen_ms: int | None = None  # by the mirror, where the source cannot be read
     last_copy_lag: int | None = None  # as of then
     unknown_lags: int = 0  # partitions of which the lag is not known; then `copy_lag` is None
+    partitions: int = 0  # those with groups, of which `copy_lag` is
 
 
 class FlowInspection:
@@ -371,6 +372,7 @@ class FlowInspection:
             source_seen_ms=None if self.state.is_up("source") else source_seen_ms(self.state),
             last_copy_lag=self._last_copy_lag(),
             unknown_lags=sum(lag is None for lag in self._lags.values()),
+            partitions=len(self._lags),
         )
 
     def _runner(self, positions_ms: int) -> Program:

@@ -493,6 +493,31 @@ class Facts:
         return sum(copy.lag or 0 for copy in self.copies.values())
 
     @property
+    def oldest_ms(self) -> int | None:
+        """When the oldest record that is not copied was written, of those that were read; None if none was."""
+        behind = (copy.partition for copy in self.copies.values() if copy.lag)
+        records = (self.reads.next_records.get(partition) for partition in behind)
+        return min((record.timestamp for record in records if record is not None and record.timestamp > 0), default=None)
+
+    @property
+    def lag_seconds(self) -> float | None:
+        """The age of the oldest record that is not copied, 0 if all are; None if it is not known of every partition."""
+        behind = [copy.partition for copy in self.copies.values() if copy.lag]
+        if self.lag is None or any(partition not in self.reads.next_records for partition in behind):
+            return None
+        return 0.0 if not behind else None if self.oldest_ms is None else self.age_s(self.oldest_ms)
+
+    @property
+    def stopped(self) -> set[TopicPartition]:
+        """Partitions that are not copied until somebody acts: they stopped, or their task failed."""
+        failed = {p for connector, number, _ in failed_tasks(self) for p in connector.assigned.get(number, ())}
+        return {
+            partition
+            for partition, copy in self.copies.items()
+            if partition in failed or (copy.stop is not None and copy.stop.state == "stopped")
+        }
+
+    @property
     def last_lag(self) -> tuple[int, int] | None:
         """The lag with what was last known of partitions that are not known now, and as of when; None if not known."""
         copies = self.copies.values()

@@ -102,7 +102,7 @@ def _lag(health: FlowHealth, before: InspectedFlow | None) -> str:
         last, seen_ms = health.last_copy_lag, health.source_seen_ms
         seen = "" if seen_ms is None else f" at {clock(seen_ms)}"
         return "copy lag ?" if last is None else f"copy lag ? ({amount(last)}{seen})"
-    words = f"copy lag {amount(health.copy_lag)}"
+    words = f"copy lag {amount(health.copy_lag)} in {_counted(health.partitions, 'partition')}"
     if before is None or before.health is None or before.health.copy_lag is None:
         return words
     change = health.copy_lag - before.health.copy_lag

@@ -63,7 +63,7 @@ def _lag(facts: Facts) -> Verdicts:
     yield finding(
         facts, "C12", INFO, PROVEN, Subject(),
         cause="records that are not copied yet",
-        message=f"{counted(total, 'record')} behind in {counted(len(behind), 'partition')}{_oldest(facts, behind)}; {trend}",
+        message=f"{counted(total, 'record')} behind in {counted(len(behind), 'partition')}{_oldest(facts)}; {trend}",
         evidence=_rates(arrived, copied, before),
     )  # fmt: skip
     yield from _stalled(facts, known)
@@ -75,9 +75,8 @@ def _rates(arrived: float, copied: float, before: Sample | None) -> tuple[Fact, 
     return (Fact("records a second", f"{arrived:.1f} arrive, {copied:.1f} are copied"), Fact("since", "", before.time_ms))
 
 
-def _oldest(facts: Facts, behind: Sequence[Copy]) -> str:
-    times = [r.timestamp for c in behind if (r := facts.reads.next_records.get(c.partition)) and r.timestamp > 0]
-    return f", the oldest written {lasting(facts.age_s(min(times)))} ago" if times else ""
+def _oldest(facts: Facts) -> str:
+    return "" if facts.oldest_ms is None else f", the oldest written {lasting(facts.age_s(facts.oldest_ms))} ago"
 
 
 def _is_explained(facts: Facts, copy: Copy) -> bool:

@@ -143,7 +143,7 @@ def _ours(facts: Facts, wanted: str) -> Iterator[Finding]:
         yield finding(
             facts, wanted, WARNING if is_waiting else ERROR, PROVEN, subject_of(copy),
             cause="a partition waits" if is_waiting else cause,
-            message=f"{copy.partition} {'waits' if is_waiting else f'stopped{since}'}: {stop.code}: {stop.reason}",
+            message=f"{copy.partition} {'waiting' if is_waiting else f'stopped{since}'}: {stop.code}: {stop.reason}",
             evidence=copy_facts(copy, Fact("ledger", f"{stop.code}: {stop.reason}", stop.time_ms)),
             mend=mend, command=command,
         )  # fmt: skip

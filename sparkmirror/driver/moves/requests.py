@@ -306,9 +306,9 @@ class Requests:
         except RequestRefused as error:
             outcome = Outcome.of_error(error)
             entries = self._entries(request, outcome)
-        if outcome.state != DONE:
-            self._restate(request, work, recorder)
-        work.positions.writer.write_back(outcome.next_positions)
+        is_restated = outcome.state != DONE and self._restate(request, work, recorder)
+        if outcome.next_positions or is_restated:  # positions and syncs may be on a cluster that is gone
+            work.positions.writer.write_back(outcome.next_positions)
         while True:
             try:
                 work.positions.writer.append(entries)
@@ -349,16 +349,20 @@ class Requests:
         self._context.ledger.require_whole(entries)
         return entries
 
-    def _restate(self, request: OwnerRequest, work: OwnerWork, recorder: Recorder) -> None:
-        """Nothing is changed, but an attempt at it may have put MirrorMaker 2's positions back before it was broken off."""
+    def _restate(self, request: OwnerRequest, work: OwnerWork, recorder: Recorder) -> bool:
+        """Nothing is changed, but an attempt at it may have put MirrorMaker 2's positions back before it was broken off.
+
+        Returns whether there are positions to write.
+        """
         concerned = set(work.paused)
         if request.id in self._inherited:
             every = self._context.ledger.view.partitions
             concerned |= {p for p in every if request.topic in ("", p.topic) and request.partition in (-1, p.partition)}
-        for partition in concerned:
-            position = self._context.ledger.view.of(partition).position()
-            if position is not None and position.upstream:
-                recorder.move(partition, position.upstream)
+        found = {partition: self._context.ledger.view.of(partition).position() for partition in concerned}
+        moved = [(partition, at.upstream) for partition, at in found.items() if at is not None and at.upstream]
+        for partition, upstream in moved:
+            recorder.move(partition, upstream)
+        return bool(moved)
 
     # --- afterwards ------------------------------------------------------------------------------------------------
 
@@ -409,7 +413,10 @@ def restart(work: OwnerWork, request: OwnerRequest) -> Steps:
     chore = str(request.arguments.get("connector", ""))
     if chore:
         return Outcome(f"the {chore} connector is tried again at its next interval, as after every error")
-    work.look()
+    try:
+        work.look()
+    except (ClusterUnreachable, ConnectionLost) as error:
+        raise RequestRefused(error.message, hint="partitions that wait for this cluster resume when it answers") from error
     partitions = work.in_slot(work.scope(request), request.arguments.get("slot"))
     tried = [p for p in partitions if work.condition(p)[0] in ("stopped", "waiting")]
     work.retry(tried)

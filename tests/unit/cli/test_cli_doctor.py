@@ -21,7 +21,8 @@ from sparkmirror.cli.styled_lines import print_lines
 from sparkmirror.diagnose import RULES, Report
 from sparkmirror.diagnose.findings import OpenQuestion, Subject
 from sparkmirror.errors import ConfigError
-from sparkmirror.state.facts import Runner, SyncPair
+from sparkmirror.model import TopicPartition
+from sparkmirror.state.facts import Copy, LargeRecord, Reads, Runner, Stop, SyncPair
 
 
 def report(*facts: object, opens: tuple[OpenQuestion, ...] = ()) -> Report:
@@ -63,6 +64,42 @@ def test_findings_of_one_cause_are_one_block() -> None:
     copies = [a_copy(partition=type(ORDERS)("orders", n), source=ends(17, 20)) for n in range(9)]
     text = text_of(report(facts_of(copies)))
     assert text.count("ERROR    D7") == 1 and "9 times" in text and "and 5 more (--json has all)" in text
+
+
+def stopped(index: int, state: str = "stopped") -> Copy:
+    """Of five records two are copied, and the partition is not copied any more."""
+    return our_copy(
+        partition=TopicPartition("orders", index), source=ends(0, 5), next_upstream=2,
+        stop=Stop(state, "TARGET_REFUSED_RECORDS", "a policy refuses them", NOW - 2000),
+    )  # fmt: skip
+
+
+def test_a_flow_with_stopped_partitions_is_degraded_with_their_count_and_the_age_of_the_lag() -> None:
+    copies = [stopped(0), stopped(1), our_copy(partition=TopicPartition("orders", 2))]
+    read = Reads(next_records={copy.partition: LargeRecord(2, 10, NOW - 90_000) for copy in copies[:2]})
+    found = report(facts_of(copies, runner=OURS, reads=read))
+    assert text_of(found).splitlines()[0] == (
+        "A->B  sparkmirror degraded: 2 of 3 partitions stopped  lag 6, oldest 1 min 30 s"
+    )
+    [value] = report_value(found)["flows"]
+    assert (value["lag"], value["lag_seconds"], value["stopped_partitions"]) == (6, 90.0, 2)
+
+
+def test_an_age_that_was_not_read_is_unknown() -> None:
+    found = report(facts_of([stopped(0)], runner=OURS))
+    assert "lag 3, oldest ?" in text_of(found)
+    assert report_value(found)["flows"][0]["lag_seconds"] is None
+    healthy = report(facts_of(runner=OURS))
+    assert text_of(healthy).startswith("A->B  sparkmirror running  lag 0\n")
+    assert report_value(healthy)["flows"][0]["lag_seconds"] == 0
+
+
+@pytest.mark.parametrize(("state", "words"), [("stopped", "stopped 2 s ago"), ("waiting", "waiting")])
+def test_the_same_reason_on_many_partitions_is_one_line_with_a_count(state: str, words: str) -> None:
+    found = report(facts_of([stopped(index, state) for index in range(9)], runner=OURS))
+    line = f"orders-0, orders-1, orders-2, orders-3 and 5 more {words}: TARGET_REFUSED_RECORDS: a policy refuses them"
+    assert text_of(found).count("a policy refuses them") == 1 and line in " ".join(text_of(found).split())
+    assert sum(f["id"] == "D11" for f in report_value(found)["flows"][0]["findings"]) == 9
 
 
 def test_open_questions_are_told_with_what_they_take() -> None:

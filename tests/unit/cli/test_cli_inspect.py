@@ -44,7 +44,7 @@ def a_report(*rows: InspectedRow, lag: int = 7, at_ms: int = 5000, is_complete: 
     for row in rows:
         tally.take(row)
     tally.finish()
-    health = FlowHealth("MirrorMaker 2", at_ms - 3000, lag, 2, 1, at_ms)
+    health = FlowHealth("MirrorMaker 2", at_ms - 3000, lag, 2, 1, at_ms, partitions=3)
     return InspectedFlow("A->B", tally, health, is_complete)
 
 
@@ -114,8 +114,8 @@ def test_report_for_people_tells_worst_first_what_it_means_and_what_to_do() -> N
     rows = [a_row("behind", 12, group="audit"), a_row("ahead", 3, group="it's"), a_row(group="fine")]
     lines = table_of(a_report(*rows)).splitlines()
     assert lines == [
-        "A->B  MirrorMaker 2, last written 3 s ago, copy lag 7, 2 groups inspected, 1 without members left out "
-        "(--include-inactive-groups)",
+        "A->B  MirrorMaker 2, last written 3 s ago, copy lag 7 in 3 partitions, 2 groups inspected, 1 without members "
+        "left out (--include-inactive-groups)",
         "  3 positions: 1 exact, 1 behind, 1 ahead",
         "  a failover now reads 12 records again in 1 group and skips 3 records in 1 group: it's 3 skipped; audit 12 again",
         "",
@@ -144,7 +144,7 @@ def test_second_sample_tells_what_changed() -> None:
     rows = [a_row("ahead", 3), a_row("ahead", 3, group="other")]
     second = a_report(*rows, lag=40, at_ms=15000)
     text = table_of(first, second)
-    assert "copy lag 40 (-60 in 10 s, done in about 7 s)" in text
+    assert "copy lag 40 in 3 partitions (-60 in 10 s, done in about 7 s)" in text
     assert "2 rows, 2 groups (+1)" in text
 
 

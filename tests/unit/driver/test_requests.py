@@ -270,6 +270,23 @@ def test_restart_needs_a_running_owner(tmp_path: Path, clusters) -> None:
     assert isinstance(ended.exception, RequestRefused) and "no process runs A->B" in ended.exception.message
 
 
+def test_an_owner_whose_source_is_gone_refuses_a_restart_and_goes_on_with_its_heartbeats(
+    tmp_path: Path, clusters, monkeypatch
+) -> None:
+    """It was silent while it tried, so that the asker said that no process runs the flow."""
+    monkeypatch.setattr(asking, "SILENT_S", 8.0)
+    source, target = clusters
+    path = write_flow(tmp_path, source, target)
+    with copying(path) as flow:
+        source.close()
+        flow.await_true(lambda: flow.conductor.status.state == "waiting")
+        ended = call("restart", str(path))
+        assert isinstance(ended.exception, RequestRefused), ended.output
+        assert "cluster A is unreachable" in ended.exception.message
+        assert "resume when it answers" in ended.exception.hint
+        source.reopen()
+
+
 # --- a former owner that was paused ----------------------------------------------------------------------------
 
 

@@ -171,6 +171,21 @@ class Views:
         return found
 
 
+def test_a_drain_without_the_source_writes_the_positions_and_gives_the_flow_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conductor, "POSITIONS_S", 3600.0)  # all of them are still to be written
+    with worst_night(ALL_IS_WELL, tmp_path, is_released=True) as night:
+        with running_flow(Path(night.file)) as flow:
+            flow.await_true(lambda: flow.conductor.status.records == sum(ENDS) - 2 * COPIED)
+            night.strike(SOURCE_GONE)
+            flow.await_true(lambda: flow.conductor.status.state == "waiting", 40)
+        assert (flow.conductor.failure, flow.conductor.status.state) == (None, "stopped")
+        assert "released by" in night.call("plan", "FILE").text
+        positions = night.call("records", "FILE", "positions").out
+        assert f'"next_offset": {ENDS[1]}' in positions or f'"next_offset":{ENDS[1]}' in positions, positions
+
+
 def test_partitions_wait_for_a_login_that_is_refused_and_go_on_when_it_is_taken(tmp_path: Path) -> None:
     with worst_night(ALL_IS_WELL, tmp_path, is_released=True) as night, running_flow(Path(night.file)) as flow:
         flow.await_true(lambda: flow.partition("orders", 1).state == "copying")
