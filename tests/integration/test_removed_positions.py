@@ -182,6 +182,10 @@ def test_the_offsets_topic_deleted_while_the_flow_runs_is_written_anew_and_nothi
     stage.judge()
 
 
+# The next ones have twins on the fake broker (tests/unit/driver/test_position_removal.py), which run each time.
+
+
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_deleting_the_offset_syncs_topic_resets_nothing(stage: Stage) -> None:
     run_cleanly(stage.path)
@@ -193,6 +197,7 @@ def test_deleting_the_offset_syncs_topic_resets_nothing(stage: Stage) -> None:
     stage.judge()
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_the_file_says_to_stop_or_to_ignore_it(stage: Stage) -> None:
     run_cleanly(stage.path)
@@ -244,7 +249,9 @@ def test_our_own_moves_and_their_undo_are_no_removal(stage: Stage) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("point", ["record.midway", "record.written", "record.done"])
+@pytest.mark.parametrize(
+    "point", ["record.midway", *(pytest.param(at, marks=pytest.mark.nightly) for at in ("record.written", "record.done"))]
+)
 def test_whoever_dies_around_the_flush_copies_nothing_twice(stage: Stage, point: str) -> None:
     died = stage.folder / "died"
     with MirrorProcess(stage.path, faults=f"{point}=kill@1:{died}") as mirror:

@@ -194,6 +194,7 @@ def test_two_files_with_other_aliases_for_the_same_clusters_are_no_loop(
     assert run_once(back).status == 0, "turned round, now that the first has let go"
 
 
+@pytest.mark.nightly  # the same with other aliases, above, runs each time
 def test_identity_both_ways_in_two_files_is_refused_too(clusters: list[LocalCluster], written: Callable[..., Path]) -> None:
     """M9: the second flow finds the first one's ledger on its source."""
     mark = secrets.token_hex(3)
