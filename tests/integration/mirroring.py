@@ -24,6 +24,8 @@ from sparkmirror.local.processes import Child
 from sparkmirror.wire import Record, build_batch
 
 T = TypeVar("T")
+# What is promised in seconds is promised where a core is there for us: beside other tests a test waits longer for it.
+IS_BUSY = "PYTEST_XDIST_WORKER" in os.environ
 
 RUN_SECONDS_MAX = 180.0  # a run takes 6 s on two idle cores
 NOTICE_SECONDS_MAX = 30.0  # a trouble must be told within this time

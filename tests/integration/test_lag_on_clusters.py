@@ -17,6 +17,7 @@ import kafka
 import pytest
 from host import hosted_command
 from integration.mirroring import (
+    IS_BUSY,
     LiveMirror,
     await_true,
     create_topics,
@@ -35,7 +36,8 @@ from sparkmirror.local.ports import free_ports
 
 FLOW, LEDGER = "late->late-to", "mm2-ledger.late.internal"
 LIMIT = "2000"
-SILENT_S_MAX = 6.0
+SILENT_S_MAX = 30.0 if IS_BUSY else 6.0
+WAIT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -122,14 +124,14 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 
 
 def test_a_flow_that_has_copied_everything_is_not_behind(watched: Watched) -> None:
-    await_true(lambda: watched.flow()["lag"] == 0 and watched.flow()["lag_seconds"] == 0, 15)
+    await_true(lambda: watched.flow()["lag"] == 0 and watched.flow()["lag_seconds"] == 0, WAIT_S)
     assert (watched.get("/health/ready")[0], watched.get("/health/flows")[0]) == (200, 200)
     assert watched.metric("sparkmirror_flow_degraded", source="late") == "0"
     assert watched.metric("sparkmirror_flow_lag_seconds", source="late") == "0"
 
 
 def test_the_ledger_says_where_the_source_ends_also_of_idle_partitions(watched: Watched) -> None:
-    ends = await_true(lambda: found if len(found := watched.ends_in_ledger()) == 4 else None, 30)
+    ends = await_true(lambda: found if len(found := watched.ends_in_ledger()) == 4 else None, WAIT_S)
     assert ends["late-idle", 0][0] == log_ends(watched.source, "late-idle")[0] == 7
     assert all(abs(now_ms() - newest) < 300_000 for _, newest in ends.values())
 
@@ -137,33 +139,33 @@ def test_the_ledger_says_where_the_source_ends_also_of_idle_partitions(watched: 
 def test_a_stopped_partition_makes_its_flow_degraded_and_its_lag_grows_with_the_source(watched: Watched) -> None:
     source = watched.source
     produce(source, "late-orders", 0, [bytes(5_000)])
-    await_true(lambda: watched.partition("late-orders", 0)["code"] == "RECORD_TOO_LARGE", 30)
+    await_true(lambda: watched.partition("late-orders", 0)["code"] == "RECORD_TOO_LARGE", WAIT_S)
     stopped_at = time.monotonic()
     for count in (1_000, 2_000):
         produce(source, "late-orders", 0, numbered(count))
         produce(source, "late-orders", 1, numbered(10))
         behind = log_ends(source, "late-orders")[0] - 5
-        await_true(lambda behind=behind: watched.flow()["lag"] == behind, 15, f"a lag of {behind}")
+        await_true(lambda behind=behind: watched.flow()["lag"] == behind, WAIT_S, f"a lag of {behind}")
         assert watched.partition("late-orders", 0)["lag"] == behind
         assert float(watched.metric("sparkmirror_flow_lag", source="late")) == behind
     flow = watched.flow()
     assert (flow["state"], flow["stopped_partitions"]) == ("degraded", 1)
     tags = {"topic": "late.late-orders", "partition": "0"}
     first = float(watched.metric("sparkmirror_partition_lag_seconds", **tags))
-    assert 0 < first < time.monotonic() - stopped_at + 10
-    await_true(lambda: float(watched.metric("sparkmirror_partition_lag_seconds", **tags)) >= first + 3, 15)
+    assert 0 < first < time.monotonic() - stopped_at + 30
+    await_true(lambda: float(watched.metric("sparkmirror_partition_lag_seconds", **tags)) >= first + 3, WAIT_S)
     assert watched.metric("sparkmirror_flow_degraded", source="late") == "1"
     assert watched.metric("sparkmirror_flow_running", source="late") == "1"
     ready, body = watched.get("/health/ready")
     assert (ready, json.loads(body)["status"]) == (200, "degraded")
     assert watched.get("/health/flows")[0] == 503
     watched.mirror.await_said("degraded records=")
-    watched.mirror.await_said(f"lag={flow['lag']} lag_seconds=", 15)
+    watched.mirror.await_said(f"lag={flow['lag']} lag_seconds=", WAIT_S)
 
 
 def test_status_asks_the_process_that_it_finds_by_the_ledger_and_both_clusters_say_the_same(watched: Watched) -> None:
     behind = log_ends(watched.source, "late-orders")[0] - 5
-    await_true(lambda: watched.flow()["owner"] is not None, 15)
+    await_true(lambda: watched.flow()["owner"] is not None, WAIT_S)
     status, by_process = watched.status()
     assert (status, by_process["from"]) == (4, f"http://127.0.0.1:{watched.port}")
     status, by_clusters = watched.status("--url", "http://127.0.0.1:1")
@@ -180,10 +182,10 @@ def test_everything_in_a_topic_that_was_created_again_is_behind(watched: Watched
     recreate_topic(watched.source, "late-again")
     produce(watched.source, "late-again", 0, numbered(4))
     await_true(lambda: watched.partition("late-again", 0)["code"] == "SOURCE_TOPIC_RECREATED", 60)
-    await_true(lambda: watched.partition("late-again", 0)["lag"] == 4, 15)
+    await_true(lambda: watched.partition("late-again", 0)["lag"] == 4, WAIT_S)
     produce(watched.source, "late-again", 0, numbered(6))
-    await_true(lambda: watched.partition("late-again", 0)["lag"] == log_ends(watched.source, "late-again")[0] == 10, 15)
-    await_true(lambda: watched.ends_in_ledger().get(("late-again", 0), (-1, -1))[0] == 10, 20)
+    await_true(lambda: watched.partition("late-again", 0)["lag"] == log_ends(watched.source, "late-again")[0] == 10, WAIT_S)
+    await_true(lambda: watched.ends_in_ledger().get(("late-again", 0), (-1, -1))[0] == 10, WAIT_S)
     assert watched.status("--url", "http://127.0.0.1:1")[1]["lag"] == watched.flow()["lag"]
     assert watched.metric("sparkmirror_flow_degraded", source="late") == "2"
 
@@ -193,7 +195,7 @@ def test_a_source_that_is_gone_is_unknown_within_seconds_and_what_was_known_is_s
     watched: Watched, how: str
 ) -> None:
     source = watched.source
-    await_true(lambda: watched.flow()["lag"], 30)
+    await_true(lambda: watched.flow()["lag"], WAIT_S)
     known, before = watched.flow()["lag"], len(watched.mirror.output)
     getattr(source, how)(1)
     gone = time.time()
@@ -204,16 +206,16 @@ def test_a_source_that_is_gone_is_unknown_within_seconds_and_what_was_known_is_s
         await_true(lambda: watched.flow()["state"] in ("unknown", "waiting"), SILENT_S_MAX)
         flow = watched.flow()
         assert (flow["lag"], flow["lag_seconds"], flow["lag_known"]) == (None, None, known)
-        assert abs(gone - _seconds(flow["lag_as_of"])) < 10
+        assert abs(gone - _seconds(flow["lag_as_of"])) < SILENT_S_MAX + 4
         idle = watched.partition("late-idle", 0)
         assert (idle["lag"], idle["lag_seconds"], idle["lag_known"]) == (None, None, 0)
         assert watched.metric("sparkmirror_flow_lag", source="late") == "NaN"
         tags = {"topic": "late.late-orders", "partition": "0"}
         assert watched.metric("sparkmirror_partition_lag", **tags) == "NaN"
         age = float(watched.metric("sparkmirror_partition_lag_seconds", **tags))
-        await_true(lambda: float(watched.metric("sparkmirror_partition_lag_seconds", **tags)) >= age + 2, 15)
+        await_true(lambda: float(watched.metric("sparkmirror_partition_lag_seconds", **tags)) >= age + 2, WAIT_S)
         assert watched.get("/health/flows")[0] == 503
-        watched.mirror.await_said(f"lag=? lag_known={known} as_of=", 20, after=before)
+        watched.mirror.await_said(f"lag=? lag_known={known} as_of=", WAIT_S, after=before)
         if how == "kill":
             status, flow = watched.status("--url", "http://127.0.0.1:1")
             assert (status, flow["state"], flow["lag"]) == (4, "unknown", None)

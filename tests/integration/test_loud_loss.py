@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import time
@@ -17,6 +16,7 @@ from host import hosted_command
 from judge import JudgeRecord, java_records, map_violations
 from kafka.errors import TopicAlreadyExistsError
 from mirroring import (
+    IS_BUSY,
     TRACEBACK,
     LiveMirror,
     Outcome,
@@ -44,7 +44,7 @@ from sparkmirror.offsets import OffsetMap
 ALIAS = "loud"
 LEDGER = "mm2-ledger.{}.internal"
 # Promised where a core is there for us. Beside other tests, only what holds for every trouble: half a minute.
-NOTICE_SECONDS_MAX = 30.0 if "PYTEST_XDIST_WORKER" in os.environ else 5.0
+NOTICE_SECONDS_MAX = 30.0 if IS_BUSY else 5.0
 REFRESH_SECONDS = 1.0
 LONG_POLL_SECONDS = 1.2  # a fetch that waits at the broker while its asker sleeps is over by then
 NOT_OURS = b"not ours"
