@@ -54,7 +54,7 @@ now would lose, and what each group would read again. Checks that need the clust
 
 **JSON.** `--json` has `"schema": 1`; fields may be added under the same number. `flows[]` hold `flow`, `runner`, `outage`,
 `lag` (`null` if it is not known of every partition; then `lag_at_least`, and `last_lag{records,time_ms}` as last known),
-`lag_seconds` (the age of the oldest record not copied; `null` if it is not known or records were not read), `stopped_partitions`,
+`lag_seconds` (the age of the oldest record not copied; `null` if it is not known), `stopped_partitions`,
 `source_seen_ms`, `partitions`, `groups`, `findings[]` and `open[]`; a finding has `id`, `severity`, `certainty`, `flow`,
 `subject{topic,partition,group,cluster}`, `cause`, `message`, `facts[]{name,value,time_ms}`, `rule`, `mend` and `command`.
 
