@@ -138,8 +138,8 @@ def test_what_a_silent_source_holds_is_unknown_within_seconds_and_shown_as_of_wh
         flow.await_true(lambda: lag_of(flow).records == 0)
         with source.silent():
             began = time.monotonic()
-            flow.await_true(lambda: now_of(flow).state != "running", 5.0)
-            assert time.monotonic() - began < 3.5
+            flow.await_true(lambda: now_of(flow).state != "running", 30.0)
+            assert time.monotonic() - began < 15  # 2 s and a turn, on an idle core; a request times out after 30
             status, lag = now_of(flow), lag_of(flow)
             assert status.state == "unknown" and status.reason.startswith("cluster A has not answered since ")
             assert (lag.records, lag.seconds, lag.known) == (None, None, 0)
@@ -157,7 +157,7 @@ def test_the_age_of_what_was_behind_goes_on_growing_when_the_source_is_gone(
     with running_flow(write_flow(tmp_path, source, target)) as flow:
         flow.await_true(lambda: lag_of(flow).records == 0)
         append(source, "orders", BIG)
-        flow.await_true(lambda: lag_of(flow).records == 1)
+        flow.await_true(lambda: lag_of(flow).records == 1 and age_ms(flow) is not None)
         source.close()
         flow.await_true(lambda: now_of(flow).state == "waiting")
         found = lag_of(flow)
