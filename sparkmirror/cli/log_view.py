@@ -162,6 +162,7 @@ class LogView:
         self, write: Callable[[str], None], *, as_json: bool = False, level: LogLevel = LogLevel.INFO
     ) -> None:
         self.level = level
+        self.allows: Callable[[str, str], bool] | None = None  # decides by level and flow, if something else does
         self._write, self._as_json = write, as_json
         self._seen: dict[FlowName, FlowStatus] = {}
         self._notes: dict[FlowName, NoteLog] = {}
@@ -176,7 +177,8 @@ class LogView:
 
     def say(self, level: str, about: str, text: str) -> None:
         """Writes one line, unless its level is too low."""
-        if LogLevel[level].rank < self.level.rank:
+        is_low = LogLevel[level].rank < self.level.rank
+        if is_low if self.allows is None else not self.allows(level, about):
             return
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         if self._as_json:

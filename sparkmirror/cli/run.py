@@ -98,16 +98,20 @@ def run(
     options = RunOptions(once, clusters, take_over, standby, master, settings_of(conf or []), LIVE_VERBS)
     return_freed_memory()
     mirror = Mirror(settings, options)
+    access = AccessOptions(listen_token, listen_operate_token, listen_certificate, listen_open)
+    door = _door(settings, listen, access)
     with contextlib.ExitStack() as watching:
         watchers: list[Watcher] = []
         if metrics_file is not None:
             watchers.append(watching.enter_context(MetricsFile(metrics_file, settings.metric_labels)))
-        view: RunView = WatchedView(view_for(Console(), log_format, log_level), watchers)
+        shown = view_for(Console(), log_format, log_level)
+        if door is not None and isinstance(shown, LogView):
+            door.levels.default, shown.allows = log_level.name, door.levels.allows
+        view: RunView = WatchedView(shown, watchers)
         for warning in settings.warnings:
             view.say("WARN", settings.path, warning)
-        access = AccessOptions(listen_token, listen_operate_token, listen_certificate, listen_open)
-        door = _door(settings, listen, access)
         if door is not None:
+            door.say = view.say
             watchers.append(watching.enter_context(door))
             mirror.url = door.url
             view.say("INFO", "-", f"listening on {door.url}: /health/ready, /flows, /metrics")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -19,10 +19,15 @@ from sparkmirror.config import choose_flow
 from sparkmirror.diagnose.wording import moment
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.proof import WalkLimits
-from sparkmirror.positions.translating import TranslatedPosition, TranslateRequest, Translations, translate_positions
+from sparkmirror.positions.translating import (
+    TranslatedPosition,
+    TranslateRequest,
+    Translations,
+    translate_positions,
+    translations_json,
+)
 from sparkmirror.topology import require_custom_classes
 
-SCHEMA = 1  # of the JSON; raised when a field is removed or changes its meaning, not when a field is added
 FORMATS = ("table", "csv", "json")
 WORDS = {"checkpoint": "by checkpoint"}  # where the JSON has another one
 PLACE = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+):(?P<partition>[0-9]{1,10})=(?P<offset>[0-9]{1,19})")
@@ -87,7 +92,7 @@ def _place(text: str) -> tuple[TopicPartition, int]:
 def _tell(found: Translations, form: str) -> None:
     console = Console()
     if form == "json":
-        print(json_text(as_json(found)))
+        print(json_text(translations_json(found)))
     elif form == "csv":
         for line in as_csv(found):
             print(line)
@@ -119,39 +124,6 @@ def _old_lines(found: Translations) -> Iterator[str]:
     for group, seen in times.items():
         until = f" to {moment(max(seen))}" if moment(max(seen)) != moment(min(seen)) else ""
         yield f"{group}: positions as of {moment(min(seen))}{until}, by its checkpoints; what it read since is read again"
-
-
-def as_json(found: Translations) -> dict[str, Any]:
-    """The answer as JSON."""
-    return {
-        "schema": SCHEMA,
-        "from": found.origin,
-        "to": found.destination,
-        "positions": [_value(position) for position in found.positions],
-        "unknown": [{"group": group, "reason": reason} for group, reason in found.unknown.items()],
-        "notes": [note.fields() for note in (*found.notes, *found.notes.rest())],
-        "status": found.status,
-    }
-
-
-def _value(position: TranslatedPosition) -> dict[str, Any]:
-    there = position.destination
-    return {
-        "group": position.group,
-        "from": {"topic": position.origin.topic, "partition": position.origin.partition, "offset": position.offset},
-        "to": None
-        if there is None
-        else {"topic": there.topic, "partition": there.partition, "offset": position.destination_offset},
-        "sureness": position.sureness,
-        "records_again": position.again,
-        "offsets_missing": position.missing,
-        "reason": position.reason,
-        "as_of_ms": position.as_of_ms,
-        "current": position.is_current,
-        "committed": {"offset": position.committed, "records_again": position.committed_again}
-        if position.is_committed_known
-        else None,
-    }
 
 
 def as_csv(found: Translations) -> Iterator[str]:

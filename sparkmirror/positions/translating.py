@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from sparkmirror.clusters import name_of
 from sparkmirror.clusters.client import PATIENCE, Patience
@@ -32,6 +32,7 @@ from sparkmirror.topology import topic_filter
 from sparkmirror.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 
 NO_NOTES = "the mirror's offset mappings do not reach back to it"
+SCHEMA = 1  # of the JSON; raised when a field is removed or changes its meaning, not when a field is added
 WORDS = {Basis.BEYOND: "not copied yet: resumes at the end of the copy", Basis.FIRST: "before the first copied record"}
 TRIES_MAX = 3  # guesses that are compared with the records, each corrected by what the one before showed
 
@@ -106,6 +107,39 @@ class Translations:
             return 2
         exact = ("proven", "ledger")
         return 0 if all(p.sureness in exact and p.is_current and not p.missing for p in self.positions) else 3
+
+
+def translations_json(found: Translations) -> dict[str, Any]:
+    """The answer as JSON, as the command and REST show it."""
+    return {
+        "schema": SCHEMA,
+        "from": found.origin,
+        "to": found.destination,
+        "positions": [_position_json(position) for position in found.positions],
+        "unknown": [{"group": group, "reason": reason} for group, reason in found.unknown.items()],
+        "notes": [note.fields() for note in (*found.notes, *found.notes.rest())],
+        "status": found.status,
+    }
+
+
+def _position_json(position: TranslatedPosition) -> dict[str, Any]:
+    there = position.destination
+    return {
+        "group": position.group,
+        "from": {"topic": position.origin.topic, "partition": position.origin.partition, "offset": position.offset},
+        "to": None
+        if there is None
+        else {"topic": there.topic, "partition": there.partition, "offset": position.destination_offset},
+        "sureness": position.sureness,
+        "records_again": position.again,
+        "offsets_missing": position.missing,
+        "reason": position.reason,
+        "as_of_ms": position.as_of_ms,
+        "current": position.is_current,
+        "committed": {"offset": position.committed, "records_again": position.committed_again}
+        if position.is_committed_known
+        else None,
+    }
 
 
 def translate_positions(settings: Settings, request: TranslateRequest) -> Translations:

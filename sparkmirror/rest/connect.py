@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from sparkmirror.rest.connectors import (
-    PLUGINS,
     VERSION,
     Document,
     MirrorConnector,
@@ -51,20 +50,19 @@ class ConnectWorker:
             f"{at}/status": self.status,
             f"{at}/tasks/{{task:int}}/status": self.task_status,
             f"{at}/topics": self.topics,
-            "/connector-plugins": self.plugins,
         }
         return {path: {"GET": handler} for path, handler in found.items()}
 
     def root(self, request: Request) -> HttpAnswer:
-        """`/`."""
+        """Version and the target's cluster id."""
         return compact_answer(200, {"version": VERSION, "commit": "unknown", "kafka_cluster_id": self.cluster_id()})
 
     def health(self, request: Request) -> HttpAnswer:
-        """`/health`: whether the process works, not whether every partition copies."""
+        """Whether the process works, not whether every partition copies."""
         return compact_answer(200, HEALTHY) if self.connectors() else compact_answer(503, STARTING)
 
     def list(self, request: Request) -> HttpAnswer:
-        """`/connectors`, with `?expand=status&expand=info`."""
+        """The connectors' names, or with `expand=status` and `expand=info` their documents."""
         found = self.connectors()
         wanted = request.query_params.getlist("expand")
         if not wanted:
@@ -88,10 +86,11 @@ class ConnectWorker:
                 return refusal(404, f"Connector {name} not found")
             return compact_answer(200, make(named))
 
+        answer.__doc__ = make.__doc__
         return answer
 
     def status(self, request: Request) -> HttpAnswer:
-        """`/connectors/{c}/status`."""
+        """The state of a connector and of its tasks."""
         name = request.path_params["connector"]
         named = find(self.connectors(), name)
         if named is None:
@@ -99,7 +98,7 @@ class ConnectWorker:
         return compact_answer(200, status_document(named, self.worker_id))
 
     def task_status(self, request: Request) -> HttpAnswer:
-        """`/connectors/{c}/tasks/{n}/status`."""
+        """The state of a task, and why it failed."""
         name, number = request.path_params["connector"], request.path_params["task"]
         named = find(self.connectors(), name)
         if named is None or number >= len(named.tasks):
@@ -107,10 +106,6 @@ class ConnectWorker:
         return compact_answer(200, task_document(named, number, self.worker_id))
 
     def topics(self, request: Request) -> HttpAnswer:
-        """`/connectors/{c}/topics`."""
+        """The remote topics of a connector."""
         name = request.path_params["connector"]
         return compact_answer(200, topics_document(name, find(self.connectors(), name)))
-
-    def plugins(self, request: Request) -> HttpAnswer:
-        """`/connector-plugins`."""
-        return compact_answer(200, PLUGINS)

@@ -11,7 +11,7 @@ import asyncio
 import ipaddress
 import socket
 import ssl
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,7 @@ IDLE_S = 75  # Prometheus asks once a minute or oftener on the same connection
 READ_S = 30.0  # for the caller to take an answer
 # New connections of one caller. A request on one more is refused before it is parsed, but for the question whether we live.
 OPENED_PER_S, OPENED_BURST = 40.0, 80.0
+CHANGES_MAX = 1000  # that wait for the log; it is written ten times a second
 LINGER_S = 2.0  # for a caller that still sends, to see the answer: closing at once would take it away (RFC 9112 9.6)
 
 
@@ -42,6 +43,8 @@ class Connections:
     clients: dict[HttpConnection, None] = field(default_factory=dict)
     opened: Rates = field(default_factory=lambda: Rates(OPENED_PER_S, OPENED_BURST))
     trouble: str = ""  # the last request that could not be answered, "" if there was none
+    # Who asked for a change, and with which answer, until it is logged.
+    changes: deque[str] = field(default_factory=lambda: deque(maxlen=CHANGES_MAX))
 
     def note_failure(self, error: Exception) -> None:
         """A request could not be answered."""

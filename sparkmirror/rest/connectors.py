@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from sparkmirror.config import FlowSettings
+from sparkmirror.ledger import PAUSED, STOPPED, flow_wish
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.status import FlowStatus, PartitionStatus
 
@@ -28,6 +29,11 @@ class MirrorRole(Enum):
     SOURCE = "MirrorSourceConnector"
     CHECKPOINT = "MirrorCheckpointConnector"
     HEARTBEAT = "MirrorHeartbeatConnector"
+
+    @property
+    def connector(self) -> str:
+        """As requests call it: "source", "checkpoint" or "heartbeat"."""
+        return self.name.lower()
 
     @property
     def task_class(self) -> str:
@@ -52,6 +58,7 @@ _OF_FLOW = {
     "failed": ConnectState.FAILED, "recovering": ConnectState.RESTARTING,
 }  # fmt: skip
 _OF_PARTITION = {"stopped": ConnectState.FAILED, "recovering": ConnectState.RESTARTING}
+_OF_WISH = {PAUSED: ConnectState.PAUSED, STOPPED: ConnectState.STOPPED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +112,7 @@ def _source_connector(flow: FlowSettings, status: FlowStatus, texts: Mapping[str
             slots.setdefault(partition.slot, []).append(partition)
     unassigned = [p for p in status.partitions.values() if p.slot is None]  # of the transform query, or of no slot yet
     groups = [slots[number] for number in sorted(slots)] + ([unassigned] if unassigned else [])
-    own = _OF_FLOW.get(status.state, ConnectState.RUNNING)
+    own = _own_state(MirrorRole.SOURCE, status)
     topics = [f"topic {topic}: {reason}" for topic, reason in sorted(status.stopped_topics.items())]
     offsets: list[Document] = [
         {
@@ -119,28 +126,37 @@ def _source_connector(flow: FlowSettings, status: FlowStatus, texts: Mapping[str
         flow=flow.name,
         kind=MirrorRole.SOURCE,
         config=_config(MirrorRole.SOURCE, flow, texts),
-        state=ConnectState.FAILED if topics else own,
+        state=ConnectState.FAILED if topics and own is ConnectState.RUNNING else own,
         trace=_lines([status.reason] if own is ConnectState.FAILED else topics),
-        tasks=tuple(_source_task(group, own) for group in groups),
+        tasks=() if own is ConnectState.STOPPED else tuple(_source_task(group, own) for group in groups),
         topics=tuple(sorted(set(status.remotes.values()))),
         offsets=tuple(offsets),
         partitions=frozenset(status.partitions),
     )
 
 
+def _own_state(kind: MirrorRole, status: FlowStatus) -> ConnectState:
+    """What the flow does, or what somebody wants of the connector until it is resumed."""
+    state, wish = _OF_FLOW.get(status.state, ConnectState.RUNNING), flow_wish(status.wishes, kind.connector)
+    return state if wish is None or state is ConnectState.FAILED else _OF_WISH[wish.state]
+
+
 def _source_task(partitions: Sequence[PartitionStatus], flow_state: ConnectState) -> ConnectorTask:
     """The worst of its partitions; what does not copy stands in the trace."""
-    states = [_OF_PARTITION.get(p.state, ConnectState.RUNNING) for p in partitions]
+    states = [_OF_PARTITION.get(p.state, ConnectState.RUNNING) for p in partitions if p.state != "paused"]
     stopped = [f"{p.partition}: {p.code}: {p.reason}" for p in partitions if p.state == "stopped"]
     places = tuple(sorted(p.partition for p in partitions))
-    return ConnectorTask(worst([*states, flow_state]), _lines(stopped), places, partitions[0].slot)
+    # A task is paused when each of its partitions is.
+    own = flow_state if states or flow_state is not ConnectState.RUNNING else ConnectState.PAUSED
+    return ConnectorTask(worst([*states, own]), _lines(stopped), places, partitions[0].slot)
 
 
 def _chore_connector(
     kind: MirrorRole, chores: Sequence[str], flow: FlowSettings, status: FlowStatus, texts: Mapping[str, str]
 ) -> MirrorConnector:
     troubles = [f"{chore}: {status.chores[chore]}" for chore in chores if status.chores.get(chore)]
-    own = ConnectState.FAILED if troubles else _OF_FLOW.get(status.state, ConnectState.RUNNING)
+    state = _own_state(kind, status)
+    own = ConnectState.FAILED if troubles and state is ConnectState.RUNNING else state
     offsets: list[Document] = []
     if kind is MirrorRole.CHECKPOINT:
         offsets = [
@@ -148,8 +164,8 @@ def _chore_connector(
             for key in sorted(status.checkpoints)
         ]
     return MirrorConnector(
-        flow.name, kind, _config(kind, flow, texts), _OF_FLOW.get(status.state, ConnectState.RUNNING), "",
-        (ConnectorTask(own, _lines(troubles)),), offsets=tuple(offsets),
+        flow.name, kind, _config(kind, flow, texts), state, "",
+        () if state is ConnectState.STOPPED else (ConnectorTask(own, _lines(troubles)),), offsets=tuple(offsets),
     )  # fmt: skip
 
 
@@ -210,19 +226,19 @@ def _state(state: ConnectState, worker: str, trace: str) -> Document:
 
 
 def info_document(named: Named) -> Document:
-    """`/connectors/{c}`."""
+    """A connector's settings and tasks."""
     tasks = [{"connector": named.name, "task": number} for number in range(len(named.tasks))]
     return {"name": named.name, "config": config_document(named), "tasks": tasks, "type": "source"}
 
 
 def config_document(named: Named) -> dict[str, str]:
-    """`/connectors/{c}/config`; of several flows the settings that all of them have."""
+    """A connector's settings; of several flows those that all of them have."""
     first, *others = [part.config for part in named.parts]
     return {key: text for key, text in first.items() if all(other.get(key) == text for other in others)}
 
 
 def tasks_document(named: Named) -> list[Document]:
-    """`/connectors/{c}/tasks`."""
+    """The tasks: slots, with their partitions."""
     found: list[Document] = []
     for number, (part, task) in enumerate(named.tasks):
         config = {**part.config, "task.class": part.kind.task_class, "task.index": str(number)}
@@ -239,7 +255,7 @@ def topics_document(name: str, named: Named | None) -> Document:
 
 
 def offsets_document(named: Named) -> Document:
-    """`/connectors/{c}/offsets`: the last copied offset of each partition."""
+    """The last copied offset of each partition."""
     return {"offsets": [offset for part in named.parts for offset in part.offsets]}
 
 

@@ -8,7 +8,7 @@ import logging
 import socket
 import ssl
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from uvicorn import Config, Server
@@ -18,13 +18,19 @@ from sparkmirror.errors import ConfigError
 from sparkmirror.rest.address import ListenAddress
 from sparkmirror.rest.answers import FlowAnswers
 from sparkmirror.rest.app import application
+from sparkmirror.rest.asking import FlowOwners
 from sparkmirror.rest.changes import ConnectChanges
+from sparkmirror.rest.configuring import ConnectSettings
 from sparkmirror.rest.connect import ConnectWorker
 from sparkmirror.rest.connection import IDLE_S, Connections
-from sparkmirror.rest.connectors import MirrorConnector, Named, connectors_of
 from sparkmirror.rest.guard import Guard
+from sparkmirror.rest.loggers import LogLevels
+from sparkmirror.rest.openapi import openapi_paths
 from sparkmirror.rest.page import OperatorPage
 from sparkmirror.rest.paths import Paths, Workers, merged
+from sparkmirror.rest.plugins import plugin_paths
+from sparkmirror.rest.shown import ShownConnectors
+from sparkmirror.rest.translation import TranslationPath
 from sparkmirror.status import FlowStatus
 
 WAITING_MAX = 128  # callers that the kernel keeps until they are accepted
@@ -42,10 +48,18 @@ class HttpDoor:
         self.url = f"{'https' if address.tls else 'http'}://{place}"
         self._answers = FlowAnswers(labels=() if settings is None else settings.metric_labels)
         self._connections = Connections(address.tls)
+        self.say: Callable[[str, str, str], None] = lambda level, about, text: None  # logs a line
         self._settings, self._texts = settings, {} if settings is None else shown_connector_texts(settings)
-        self._seen: tuple[Sequence[FlowStatus], list[MirrorConnector]] | None = None
         self._page = OperatorPage(settings) if page is None else page
-        paths = merged(ConnectWorker(self._connectors, place, self._cluster_id).paths(), self._changes(place))
+        self._shown = ShownConnectors(self._answers, settings, self._texts)
+        self.levels = LogLevels(str(flow.name) for flow in (settings.flows if settings is not None else ()))
+        paths = merged(
+            ConnectWorker(self._shown.listed, place, self._cluster_id).paths(),
+            plugin_paths(),
+            self.levels.paths(),
+            *self._changes(place),
+        )
+        paths = merged(paths, openapi_paths(paths))
         routes = application(self._answers, self._page.routes(), paths, self._connections.note_failure)
         self._guard = Guard(
             routes, self._connections, address.token, _names(address), address.operate_token, address.is_open,
@@ -85,24 +99,22 @@ class HttpDoor:
         self._page.close()
 
     def show(self, flows: Sequence[FlowStatus]) -> None:
-        """One look at the flows, called often."""
+        """One look at the flows, called often; logs what was asked for since the last one."""
         self._answers.show(flows)
         self._page.show(flows)
+        while self._connections.changes:
+            self.say("INFO", "-", self._connections.changes.popleft())
 
-    def _changes(self, place: str) -> Paths:
+    def _changes(self, place: str) -> list[Paths]:
         if self._settings is None:
-            return {}
-        return ConnectChanges(self._connectors, self._settings, place, Workers(), self._forget_topics).paths()
-
-    def _forget_topics(self, named: Named) -> None:
-        """What was written up to now no longer counts as a connector's topic."""
-        self._seen = None
-
-    def _connectors(self) -> list[MirrorConnector]:
-        statuses = {status.name: status for status in self._answers.flows}
-        flows = () if self._settings is None else self._settings.flows
-        found = [(flow, status) for flow in flows if (status := statuses.get(flow.name)) is not None]
-        return [connector for flow, status in found for connector in connectors_of(flow, status, self._texts[flow.name])]
+            return []
+        shown, workers = self._shown, Workers()
+        owners = FlowOwners(shown.listed, self._settings, workers)
+        return [
+            ConnectChanges(owners, place, shown.forget_topics).paths(),
+            ConnectSettings(owners, shown.all, shown.deleted).paths(),
+            TranslationPath(self._settings, workers).paths(),
+        ]
 
     def _cluster_id(self) -> str | None:
         """Of the first flow's target, as Connect names the cluster that it writes to."""

@@ -77,15 +77,20 @@ class Guard:
         scope["state"]["who"] = role.value
         if refused is not None:
             await answer(send, refused, receive if _has_body(headers) else None)
-        else:
+        elif scope["method"] in READING:
             await self._route(scope, receive, send)
+        else:
+            status = await self._route(scope, receive, send)
+            who = f"{role.value} from {(scope.get('client') or '?')[0]}"
+            self.connections.changes.append(f"{who}: {scope['method']} {scope['path']}: {status}")
 
-    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_begun, size = False, 0
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> int:
+        """Returns the status that was answered."""
+        is_begun, size, status = False, 0, 500
 
         async def sending(message: Message) -> None:
-            nonlocal is_begun
-            is_begun = True
+            nonlocal is_begun, status
+            is_begun, status = True, message.get("status", status)
             await send(message)
 
         async def receiving() -> Message:
@@ -100,11 +105,12 @@ class Guard:
             await self.app(scope, receiving, sending)
         except BodyTooLarge:
             if not is_begun:
-                await answer(send, _too_large("more"), receive)
+                await answer(sending, _too_large("more"), receive)
         except Exception as error:  # noqa: BLE001  border to HTTP: the caller gets no traceback, the run's log has it
             self.connections.note_failure(error)
             if not is_begun:
                 await answer(send, FAILED)
+        return status
 
     def _is_allowed(self, scope: Scope, *, is_known: bool) -> bool:
         """Whether this is not too often. Liveness probes and strangers do not use up what others may ask."""

@@ -19,7 +19,7 @@ from starlette.types import Scope
 from sparkmirror.config import Settings, choose_flow
 from sparkmirror.driver import Asking
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.rest.changes import who_asks
+from sparkmirror.rest.asking import who_asks
 from sparkmirror.rest.messages import JSON, HttpAnswer, compact_answer, refusal
 from sparkmirror.rest.page.actions import ACTIONS, WAIT_S, ActionPlan, ActionScope, plan_of
 from sparkmirror.rest.page.readings import Readings

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from sparkmirror.cli.app import app
 from sparkmirror.cli.text import json_text
-from sparkmirror.cli.translate import as_csv, as_json, as_lines, print_table
+from sparkmirror.cli.translate import as_csv, as_lines, print_table
 from sparkmirror.model import TopicPartition
-from sparkmirror.positions.translating import TranslatedPosition, Translations
+from sparkmirror.positions.translating import TranslatedPosition, Translations, translations_json
 from sparkmirror.state import Note, Notes
 from sparkmirror.state.reading import NOTES_MAX
 
@@ -60,7 +60,7 @@ def test_table_has_a_row_for_each_position() -> None:
 
 
 def test_json_has_a_schema_and_every_field() -> None:
-    found = as_json(of(a_position(again=0), notes=Notes([Note("refused", "A", "why", "Describe on group g")])))
+    found = translations_json(of(a_position(again=0), notes=Notes([Note("refused", "A", "why", "Describe on group g")])))
     assert json.loads(json_text(found)) == {
         "schema": 1, "from": "A", "to": "B", "status": 2,
         "positions": [{
@@ -77,7 +77,7 @@ def test_notes_that_are_only_counted_are_said_to_be_there() -> None:
     notes = Notes()
     for number in range(NOTES_MAX + 7):
         notes.add(Note("refused", "A", f"group {number}"))
-    found = as_json(of(a_position(), notes=notes))
+    found = translations_json(of(a_position(), notes=notes))
     assert (len(found["notes"]), found["notes"][-1]["message"]) == (NOTES_MAX + 1, "cluster A: 7 more notes (refused)")
 
 
