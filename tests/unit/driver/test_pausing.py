@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from unit.outages.worst_night import LEADERLESS, LOGIN_REFUSED, SOURCE_GONE, TAR
 from sparkmirror.cli.app import app
 from sparkmirror.cli.run_status import exit_status, stop_lines
 from sparkmirror.clusters import ClusterClient, append_records
+from sparkmirror.clusters.client import PATIENCE
 from sparkmirror.config import load
 from sparkmirror.control import RunOptions
 from sparkmirror.driver.moves import asking
@@ -338,9 +339,20 @@ def test_a_request_that_makes_no_sense_is_answered_so(tmp_path: Path, clusters) 
         assert status_of(flow).wishes == () and "paused" not in states(flow).values()
 
 
+@contextmanager
+def impatient() -> Iterator[None]:
+    """Requests to clusters that never come back are not tried again for long."""
+    before = PATIENCE.retry_s
+    object.__setattr__(PATIENCE, "retry_s", 0.5)
+    try:
+        yield
+    finally:
+        object.__setattr__(PATIENCE, "retry_s", before)
+
+
 @pytest.mark.parametrize("state", [SOURCE_GONE, TARGET_GONE, LOGIN_REFUSED, LEADERLESS])
 def test_a_flow_is_paused_while_its_source_is_away_and_a_dead_target_is_named(tmp_path: Path, state: str) -> None:
-    with worst_night(state, tmp_path, is_released=True) as night:
+    with worst_night(state, tmp_path, is_released=True) as night, impatient():
         paused = night.call("pause", "FILE", "--json")
         if state == TARGET_GONE:
             assert paused.status == 2 and "cluster B is unreachable" in paused.text
