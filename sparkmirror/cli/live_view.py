@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sparkmirror.cli.lag_text import lag_words
-from sparkmirror.cli.log_view import NoteLog, chore_lines
+from sparkmirror.cli.log_view import NoteLog, chore_lines, reload_lines
 from sparkmirror.cli.run_status import Meter, Rate
 from sparkmirror.cli.text import amount, duration, megabytes, printable
 from sparkmirror.model import FlowName
@@ -57,6 +57,8 @@ def flow_picture(flow: FlowStatus, rate: Rate) -> RenderableType:
     parts: list[RenderableType] = [_headline(flow), _numbers(flow, lag, rate)]
     if flow.partitions:
         parts.append(_partitions(flow))
+    if flow.settings.trouble:
+        parts.append(Text(f"  configuration file: {printable(flow.settings.trouble)}", style="yellow"))
     if lag.is_current and lag.known >= CATCHING_UP_RECORDS:
         parts.append(_progress(flow, lag, rate))
     shown = flow_reason(flow)
@@ -127,7 +129,7 @@ class LiveView:
         self._live = Live(console=console, auto_refresh=False, transient=False, redirect_stdout=False)
         self._meters: dict[FlowName, Meter] = {}
         self._notes: dict[FlowName, NoteLog] = {}
-        self._chores: dict[FlowName, dict[str, str]] = {}
+        self._seen: dict[FlowName, FlowStatus] = {}
         self._due = 0.0
 
     def __enter__(self) -> LiveView:
@@ -157,9 +159,11 @@ class LiveView:
     def _draw(self, flows: Sequence[FlowStatus], now: float) -> None:
         for flow in flows:
             notes = self._notes.setdefault(flow.name, NoteLog()).lines(flow.notes, now)
-            for line in (*notes, *chore_lines(self._chores.get(flow.name, {}), flow.chores)):
+            before = self._seen.get(flow.name, FlowStatus(flow.name))
+            chores, reloads = chore_lines(before.chores, flow.chores), reload_lines(before.settings, flow.settings)
+            for line in (*notes, *chores, *reloads):
                 self.say(line.level, str(flow.name), line.text)
-            self._chores[flow.name] = flow.chores
+            self._seen[flow.name] = flow
         pictures = [
             flow_picture(flow, self._meters.setdefault(flow.name, Meter()).take(now, flow.records, flow.record_bytes))
             for flow in flows

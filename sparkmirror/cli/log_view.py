@@ -18,6 +18,7 @@ from sparkmirror.status import (
     FlowNotes,
     FlowStatus,
     PartitionStatus,
+    ReloadResult,
     TroubleGroup,
     counted_states,
     flow_lag,
@@ -93,6 +94,7 @@ def changes(before: FlowStatus | None, now: FlowStatus) -> list[Line]:
         text = f"{now.state}: {now.reason}" if now.reason else now.state
         lines.append(Line(_FLOW_LEVELS.get(now.state, "INFO"), text))
     lines += chore_lines(old.chores, now.chores)
+    lines += reload_lines(old.settings, now.settings)
     known = {(t.what, t.state, t.code, t.reason) for t in troubles(old)}
     fresh = grouped(t for t in troubles(now) if (t.what, t.state, t.code, t.reason) not in known)
     lines += [_trouble_line(group) for group in fresh[:TROUBLES_MAX]]
@@ -111,6 +113,18 @@ def chore_lines(old: Mapping[str, str], now: Mapping[str, str]) -> list[Line]:
             lines.append(Line("WARN", f"{chore}: {trouble}"))
         elif before and not trouble:
             lines.append(Line("INFO", f"{chore}: works again"))
+    return lines
+
+
+def reload_lines(old: ReloadResult, now: ReloadResult) -> list[Line]:
+    """Lines about what was taken of a file that changed, and what was not."""
+    lines = []
+    if now.taken and (now.applied_ms, now.taken) != (old.applied_ms, old.taken):
+        lines.append(Line("INFO", f"configuration file: {now.news}"))
+    if now.trouble and now.trouble != old.trouble:
+        lines.append(Line("WARN", f"configuration file: {now.trouble}"))
+    elif old.trouble and not now.trouble:
+        lines.append(Line("INFO", "configuration file: the flow runs with what it says"))
     return lines
 
 

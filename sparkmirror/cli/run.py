@@ -85,8 +85,9 @@ def run(
 ) -> None:
     """Copy every enabled flow of FILE.
 
-    The first Ctrl-C, SIGTERM or SIGHUP drains and exits with status 0; the second exits at once with status 130. A second
-    SIGTERM or SIGHUP within one second counts as the first.
+    The first Ctrl-C or SIGTERM drains and exits with status 0; the second exits at once with status 130. A second SIGTERM
+    within one second counts as the first. SIGHUP reads FILE again, which also happens when it changes; on a terminal
+    SIGHUP drains.
 
     Exit status: 0 done; 2 configuration, cluster or command line; 255 FILE cannot be read; with --once also 4 something
     stopped and 130 interrupted before the end; 5 another process owns the flow or MirrorMaker 2 runs it; 6 Spark
@@ -259,6 +260,9 @@ def _follow(mirror: Mirror, view: RunView, signals: Signals, is_enough: Callable
             while mirror.is_running:
                 mirror.join(TICK_S)
                 began = time.monotonic()
+                if signals.take_reload():
+                    view.say("INFO", "-", "SIGHUP: reading the configuration file again")
+                    mirror.reload_soon()
                 if began < due and not signals.asked:
                     continue
                 if freed.is_due(began):

@@ -1,7 +1,7 @@
-"""SIGINT, SIGTERM and SIGHUP: the first requests a graceful shutdown, another one ends the process at once.
+"""SIGINT and SIGTERM: the first requests a graceful shutdown, another one ends the process at once. SIGHUP: a reload.
 
-A SIGTERM or SIGHUP within a second of the first signal is the same request: GNU `timeout` signals its child and then the
-group of both, systemd can send SIGTERM and SIGHUP together, and when a terminal closes both shell and kernel send SIGHUP.
+A SIGTERM within a second of the first signal is the same request: GNU `timeout` signals its child and then the group of
+both. On a terminal SIGHUP says that it was closed, and is a request like SIGTERM.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ class Interrupted(BaseException):
 
 
 class Signals:
-    """Catches the signals while it is entered, but for a SIGHUP that the caller ignores, as `nohup` does."""
+    """Catches the signals while it is entered; a SIGHUP that the caller ignores, as `nohup` does, stays ignored."""
 
     def __init__(self) -> None:
         self.asked = False
+        self.is_reload_asked = False
         self.is_deferred = False  # whether a graceful shutdown must do more than exit
         self._asked_at = 0.0
         self._before: dict[signal.Signals, object] = {}
@@ -42,7 +43,15 @@ class Signals:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]  # what signal.signal itself returned
 
+    def take_reload(self) -> bool:
+        """Whether a reload was requested since this was asked last."""
+        was_asked, self.is_reload_asked = self.is_reload_asked, False
+        return was_asked
+
     def _take(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP and not sys.stdout.isatty():
+            self.is_reload_asked = True
+            return
         if self.asked:
             if number != signal.SIGINT and time.monotonic() - self._asked_at < SAME_REQUEST_S:
                 return

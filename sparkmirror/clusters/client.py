@@ -60,6 +60,13 @@ class ClusterClient:
         self._pool = ConnectionPool(settings, any_release=any_release)
         self.leaders = Leaders(self)
 
+    def renew(self, settings: ClusterSettings) -> None:
+        """Connects with these settings from now on; who waits for an answer still gets it. Any thread may ask for it."""
+        before = self._pool
+        if settings != before.settings:
+            self.who, self._pool = principal_of(settings.security), before.renewed(settings)
+            before.retire()
+
     @property
     def silent_s(self) -> float:
         """For how long no broker has answered although one was asked; 0 while nobody asks or the last answer was one."""

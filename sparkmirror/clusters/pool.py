@@ -27,7 +27,7 @@ class ConnectionPool:
         self, settings: ClusterSettings, *, connect_timeout_s: float = CONNECT_TIMEOUT_S, any_release: bool = False
     ) -> None:
         self.brokers: dict[int, Address] = {}
-        self._settings, self._connect_timeout_s, self._any_release = settings, connect_timeout_s, any_release
+        self.settings, self._connect_timeout_s, self._any_release = settings, connect_timeout_s, any_release
         self._bootstrap = [Address(host, port) for host, port in settings.bootstrap_servers]
         self._idle: dict[Address, list[tuple[Connection, float]]] = {}  # since when; the last one is lent first
         self._lent: set[Connection] = set()
@@ -46,7 +46,7 @@ class ConnectionPool:
 
     def dial(self, address: Address) -> Connection:
         """A new connection of the caller's own."""
-        settings = self._settings
+        settings = self.settings
         return connect(
             address,
             alias=settings.alias,
@@ -54,6 +54,23 @@ class ConnectionPool:
             timeout_s=self._connect_timeout_s,
             any_release=self._any_release,
         )
+
+    def renewed(self, settings: ClusterSettings) -> ConnectionPool:
+        """A pool with other settings. The same brokers are known to it unless they may be reached elsewhere now."""
+        timeout_s, any_release = self._connect_timeout_s, self._any_release
+        made = ConnectionPool(settings, connect_timeout_s=timeout_s, any_release=any_release)
+        if _listener(settings) == _listener(self.settings):
+            made.brokers = dict(self.brokers)
+        return made
+
+    def retire(self) -> None:
+        """Closes what is idle now, and what is lent as soon as it is given back."""
+        with self._lock:
+            idle = [connection for waiting in self._idle.values() for connection, _ in waiting]
+            self._lent.clear()
+            self._idle.clear()
+        for connection in idle:
+            connection.close()
 
     @property
     def silent_s(self) -> float:
@@ -132,3 +149,8 @@ class ConnectionPool:
             self._idle.clear()
         for connection in found:
             connection.close()
+
+
+def _listener(settings: ClusterSettings) -> object:
+    """What decides at which of their addresses brokers are reached."""
+    return settings.bootstrap_servers, settings.security.get("security.protocol")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from sparkmirror.config.connect_transforms import ALIASES_MAX
@@ -11,11 +13,11 @@ from sparkmirror.config.java_regex import compile_list
 from sparkmirror.config.java_regex_parser import RegexRefused
 from sparkmirror.config.keys import BYTE_ARRAY_CONVERTER, MIRROR, SIMPLE_HEADER_CONVERTER, Key, Kind
 from sparkmirror.config.parsing import Value, ValueRefused, parse_reset, parse_servers, parse_value, shown, split_list
-from sparkmirror.config.security_warnings import security_warnings
 from sparkmirror.config.transforms import transform_problems
 from sparkmirror.config.values import FlowSettings
 
 ALIAS_CHARACTERS_MAX = 200
+SPOKEN_TLS = ("TLSv1.2", "TLSv1.3")
 _KEY_CHARACTERS = re.compile(r"[^\s=:#!\\][^\s=:\\]*\Z")
 _NAME_CHARACTERS = re.compile(r"[a-zA-Z0-9._-]+\Z")
 _TRAILING_COMMENT = re.compile(r"\s#")
@@ -109,7 +111,7 @@ def value_warnings(key: Key, text: str, written: str) -> Iterator[str]:
         yield from _list_warnings(split_list(written))
     if key.name.startswith("emit.") and key.name.endswith(".interval.seconds") and written.strip() == "0":
         yield "0 means without a pause"
-    yield from security_warnings(key, text)
+    yield from _security_warnings(key, text)
 
 
 def flow_problems(flows: Sequence[FlowSettings]) -> Iterator[str]:
@@ -275,3 +277,22 @@ _CHECKS: dict[str, _Check] = {
     "auto.offset.reset": _check_offset_reset,
 }
 _CHECKS |= dict.fromkeys(KNOWN_CLASSES, _check_class) | dict.fromkeys(REGEX_LISTS, _check_regexes)
+
+
+def _security_warnings(key: Key, text: str) -> Iterator[str]:
+    """Sentences about a key file that others may read, and about versions of TLS that are not spoken."""
+    if key.name == "ssl.keystore.location":
+        yield from _readable_by_others(text.strip())
+    elif key.name == "ssl.enabled.protocols":
+        others = [version for version in split_list(text) if version not in SPOKEN_TLS]
+        if others:
+            yield f"{', '.join(map(shown, others))} is not spoken; only {' and '.join(SPOKEN_TLS)} are"
+
+
+def _readable_by_others(path: str) -> Iterator[str]:
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return  # reported when the file is read, and it may be another machine's
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        yield f"others on this machine may read the private key in {shown(path)}; chmod 600 keeps it to its owner"

@@ -150,7 +150,7 @@ _COMMON = [
     Key("transforms", LIST, "", "single message transforms", _CONN, differs=SOME_TRANSFORMS),
     Key("predicates", LIST, "", "conditions of transforms", _CONN, differs=SOME_TRANSFORMS),
     Key("config.action.reload", STRING, "restart", "what a changed provider value does", _CONN,
-        choices=("none", "restart"), ignored="changed values are read at the next start"),
+        choices=("none", "restart"), ignored="changed values are taken while the flow runs"),
     Key("errors.retry.timeout", LONG, "0", "how long a failed operation is tried again, -1 = for ever", _CONN,
         unused=TRIED),
     Key("errors.retry.delay.max.ms", LONG, "60000", "longest pause between two tries", _CONN, unused=TRIED),

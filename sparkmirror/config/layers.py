@@ -126,16 +126,17 @@ def hidden_if_secret(name: str, text: str) -> str:
 
 def custom_texts(connector: Texts) -> Mapping[str, str]:
     """What a class of the user's gets: the connector's keys without secrets, whatever stands before their names."""
-    return MappingProxyType({name: text for name, text in connector.items() if not _may_be_secret(name)})
+    return MappingProxyType({name: text for name, text in connector.items() if not may_be_secret(name)})
 
 
 def shown_texts(written: Texts, flow: FlowName) -> dict[str, str]:
     """The connectors' keys as the file writes them, for everybody to see: references to providers stay as they are."""
     connector = connector_texts(written, flow)
-    return {name: str(Secret(text)) if _may_be_secret(name) else text for name, text in connector.items()}
+    return {name: str(Secret(text)) if may_be_secret(name) else text for name, text in connector.items()}
 
 
-def _may_be_secret(name: str) -> bool:
+def may_be_secret(name: str) -> bool:
+    """Whether the value of a key, whatever stands before its name, must not be shown or sent."""
     if name.endswith(_SECRET_NAMES):
         return True
     return not name.endswith(tuple(SECURITY_KEYS)) and any(word in name.lower() for word in _SECRET_WORDS)

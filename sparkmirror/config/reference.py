@@ -15,6 +15,7 @@ from sparkmirror.config.keys import (
     Key,
     Scope,
 )
+from sparkmirror.config.reloading import taken
 
 REGENERATE = "python -m sparkmirror.config > docs/configuration.md"
 
@@ -42,6 +43,10 @@ At top level MirrorMaker 2 ignores `producer.*`, `consumer.*`, `admin.*` and the
 warning with the right place, one for all client keys. Types are Kafka's; a LIST is split at commas, so a pattern cannot
 contain a comma; patterns have Java's syntax and must match the whole name. Intervals are in seconds; a negative value means
 never.
+
+*A change* says what a running flow makes of a changed key ([running.md](running.md#changing-the-file-while-it-runs)): `live`
+is taken while everything else goes on, `reconnect` by new connections, `restart` when sparkmirror is restarted; `–` has no
+effect. Transforms (`transforms`, `predicates`, `A->B.transform.…`) and keys of new clusters or flows need a restart.
 """
 _EXACTLY_ONCE = """## Exactly once
 
@@ -88,9 +93,10 @@ def _section(title: str, keys: Mapping[str, Key]) -> str:
 
 
 def _table(keys: Iterable[Key]) -> str:
-    rows = ["| key | type | default | meaning | where | difference from MirrorMaker 2 |", "|---|---|---|---|---|---|"]
+    rows = ["| key | type | default | meaning | where | a change | difference from MirrorMaker 2 |", "|---" * 7 + "|"]
     for key in keys:
-        cells = (f"`{key.name}`", _type(key), _default(key), _meaning(key), _where(key), "; ".join(_differences(key)))
+        about = (_type(key), _default(key), _meaning(key), _where(key), taken(key).value)
+        cells = (f"`{key.name}`", *about, "; ".join(_differences(key)))
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(rows) + "\n"
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
+
 from sparkmirror.config import layers
 from sparkmirror.config.checks import alias_problem, flow_problems, flow_warnings, value_problem, value_warnings
 from sparkmirror.config.client_keys import SECURITY_KEYS
@@ -59,7 +61,7 @@ class _Reading:
 
     def _located(self, key: str, sentence: str) -> tuple[int, str]:
         entry = self.entries.get(key)
-        where = "" if entry is None else f"line {entry.line}: "
+        where = "" if entry is None or not entry.line else f"line {entry.line}: "
         return (0 if entry is None else entry.line), f"{where}{shown(key)[1:-1]}: {sentence}"
 
 
@@ -68,6 +70,13 @@ def load(path: str, *, allow_unknown_keys: bool = False) -> Settings:
 
     An unknown key that resembles a known one is a mistake, with `allow_unknown_keys` a warning like other unknown keys.
     """
+    content = read_content(path)
+    reading = _read(content.decode("iso-8859-1"), allow_unknown_keys=allow_unknown_keys)
+    return _settings(reading, path, hashlib.sha256(content).hexdigest(), os.environ)
+
+
+def read_content(path: str) -> bytes:
+    """The bytes of the file; raises `ConfigFileUnreadable`."""
     try:
         with open(path, "rb") as file:
             content = file.read(FILE_BYTES_MAX + 1)
@@ -76,8 +85,66 @@ def load(path: str, *, allow_unknown_keys: bool = False) -> Settings:
         raise ConfigFileUnreadable(f"{path} cannot be read: {reason}", hint="give a readable file") from error
     if len(content) > FILE_BYTES_MAX:
         raise ConfigFileUnreadable(f"{path} is larger than {FILE_BYTES_MAX} bytes")
-    reading = _read(content.decode("iso-8859-1"), allow_unknown_keys=allow_unknown_keys)
-    return _settings(reading, path, hashlib.sha256(content).hexdigest(), os.environ)
+    return content
+
+
+def settings_of(texts: Mapping[str, str], path: str) -> Settings:
+    """The settings of keys and texts that need not be what the file says; unknown keys are allowed."""
+    entries = tuple(Entry(key, text, 0) for key, text in texts.items())
+    digest = hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()
+    file = PropertiesFile(entries, (), has_byte_order_mark=False)
+    return _settings(_Reading(file, file.last(), allows_unknown_keys=True), path, digest, os.environ)
+
+
+def resolved_texts(written: Mapping[str, str]) -> dict[str, str]:
+    """Texts with their references to config providers replaced as far as that is possible now."""
+    providers, _ = declare(written, os.environ)
+    referring = {key: text for key, text in written.items() if "${" in text and not key.startswith("config.providers")}
+    return dict(written) | {key: providers.resolve(text).text for key, text in referring.items()}
+
+
+@dataclass(frozen=True)
+class SentSettings:
+    """What one flow runs with, as tasks are given it: keys and texts as written, and the keys whose values are secret.
+
+    A task reads the secrets from the file where it runs. So no secret goes through Spark, and a task can be started while
+    the file has an error, or says what the flow does not run with.
+    """
+
+    path: str
+    texts: tuple[tuple[str, str], ...]
+    secrets: tuple[str, ...] = ()
+    revision: int = 0  # which reload they are of: the texts may be the same, and what providers make of them not
+
+    @classmethod
+    def of(cls, settings: Settings, flow: FlowName, path: str, revision: int = 0) -> SentSettings:
+        """Of one flow: the keys of other flows and clusters are left out."""
+        mine = {key: text for key, text in settings.written.items() if _concerns(key, settings.clusters, flow)}
+        mine["clusters"] = f"{flow.source}, {flow.target}"
+        texts = tuple((key, text) for key, text in mine.items() if not layers.may_be_secret(key))
+        return cls(path, texts, tuple(key for key in mine if layers.may_be_secret(key)), revision)
+
+    def text(self) -> str:
+        """As the `config` option of a data source, in the place of a path."""
+        return msgspec.json.encode(self).decode()
+
+    def load(self) -> Settings:
+        """The settings with the secrets of the file as it is now; raises `ConfigError`."""
+        texts = dict(self.texts)
+        if self.secrets:
+            found = parse_properties(read_content(self.path).decode("iso-8859-1")).last()
+            missing = [key for key in self.secrets if key not in found]
+            if missing:
+                raise ConfigInvalid(self.path, [f"{key}: expected the secret that the flow runs with" for key in missing])
+            texts |= {key: found[key].value for key in self.secrets}
+        return settings_of(texts, self.path)
+
+
+def load_option(text: str) -> Settings:
+    """The settings that the `config` option of a data source means: a path, or what `SentSettings.text` returns."""
+    if text.startswith("{"):
+        return msgspec.json.decode(text, type=SentSettings).load()
+    return load(text, allow_unknown_keys=True)
 
 
 def parse(
@@ -146,8 +213,17 @@ def _settings(reading: _Reading, path: str, digest: str, variables: Mapping[str,
     if reading.problems:
         hint = ALLOW_HINT if reading.has_resembling_keys else ""
         raise ConfigInvalid(path, [sentence for _, sentence in sorted(reading.problems)], hint=hint)
-    warnings = tuple(sentence for _, sentence in sorted(reading.warnings))
-    return Settings(path, digest, clusters, flows, warnings, labels)
+    return Settings(
+        path=path,
+        digest=digest,
+        clusters=clusters,
+        flows=flows,
+        warnings=tuple(sentence for _, sentence in sorted(reading.warnings)),
+        metric_labels=labels,
+        written=MappingProxyType({key: entry.value for key, entry in reading.entries.items()}),
+        resolved=MappingProxyType(reading.texts),
+        allows_unknown_keys=reading.allows_unknown_keys,
+    )
 
 
 def _warn_of_repeats(reading: _Reading, file: PropertiesFile) -> None:
@@ -422,3 +498,8 @@ def _typed(texts: Mapping[str, str], keys: Mapping[str, Key]) -> dict[str, Any]:
         except ValueRefused:
             found[key.attribute] = None if key.default is None else parse_value(key, key.default)
     return found
+
+
+def _concerns(key: str, clusters: tuple[str, ...], flow: FlowName) -> bool:
+    place = place_of(key, clusters)
+    return place.flow in (None, flow) and place.alias in (None, flow.source, flow.target)

@@ -150,7 +150,11 @@ class FlowSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One configuration file. `flows` are the ordered pairs that copy or write heartbeats."""
+    """One configuration file. `flows` are the ordered pairs that copy or write heartbeats.
+
+    `written` are its keys and texts, of a repeated key the last one; `resolved` are the texts with their references to
+    config providers replaced. Both hold secrets as they are.
+    """
 
     path: str
     digest: str
@@ -158,6 +162,9 @@ class Settings:
     flows: tuple[FlowSettings, ...]
     warnings: tuple[str, ...] = field(default=())
     metric_labels: tuple[tuple[str, str], ...] = ()  # those that every figure has
+    written: Mapping[str, str] = field(default_factory=dict, repr=False)
+    resolved: Mapping[str, str] = field(default_factory=dict, repr=False)
+    allows_unknown_keys: bool = False
 
     def selected_flows(self, targets: Collection[str] | None) -> tuple[FlowSettings, ...]:
         """Flows into `targets`, those that only write heartbeats included; None means every target."""

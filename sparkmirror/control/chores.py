@@ -40,9 +40,22 @@ class Chores:
 
     def __init__(self, status: FlowStatus, chores: Sequence[Chore], *, is_over: Callable[[], bool]) -> None:
         self._status, self._is_over = status, is_over
+        self._chores: list[Chore] = []
+        self._due: dict[str, float] = {}
+        self._seen: dict[str, object] = {}
+        self._new: Sequence[Chore] | None = None
+        self._take(chores)
+
+    def replace(self, chores: Sequence[Chore]) -> None:
+        """Does these from now on, each at once. Any thread may ask for it."""
+        self._new = chores
+
+    def _take(self, chores: Sequence[Chore]) -> None:
         self._chores = [chore for chore in chores if chore.interval_s >= 0]
         self._due = dict.fromkeys((chore.name for chore in self._chores), 0.0)
-        self._seen: dict[str, object] = {}
+        for name in self._seen.keys() - self._due.keys():  # what is not done any more has no trouble
+            del self._seen[name]
+            self._status.chores.pop(name, None)
 
     def run(self) -> None:
         """Until the flow is over. A flow that had nothing to copy may have been over before anything was done."""
@@ -56,6 +69,9 @@ class Chores:
                     self._do(chore)
 
     def _run_due(self) -> None:
+        new, self._new = self._new, None
+        if new is not None:
+            self._take(new)
         for chore in self._chores:
             if self._is_paused(chore):
                 self._status.chores.pop(chore.name, None)  # nobody wants it done, so nothing is wrong with it

@@ -31,6 +31,14 @@ class FlowChores:
         self._source, self._target = ClusterClient(flow.source), ClusterClient(flow.target)
         self._chores = Chores(status, list(self._wanted()), is_over=is_over)
 
+    def renew(self, flow: FlowSettings, place: FlowPlace) -> None:
+        """Goes on with other settings of the flow. Any thread may ask for it."""
+        self._source.renew(flow.source)
+        self._target.renew(flow.target)
+        if flow != self._flow:
+            self._flow, self._place = flow, place
+            self._chores.replace(list(self._wanted()))
+
     def run(self) -> None:
         """Until the flow is over."""
         try:

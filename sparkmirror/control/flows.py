@@ -7,22 +7,25 @@ import queue
 import shlex
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from sparkmirror.clusters import ClusterClient
-from sparkmirror.config import ClusterSettings, FlowSettings, Settings, require_enabled_flow
+from sparkmirror.config import ClusterSettings, FlowSettings, SentSettings, Settings, require_enabled_flow
 from sparkmirror.control.flow_chores import FlowChores
 from sparkmirror.control.heartbeats import Heartbeats
 from sparkmirror.control.loops import KnownFlows, report_loops
+from sparkmirror.control.reloads import Reloads
 from sparkmirror.control.target_lag import TargetLagMember
 from sparkmirror.control.topics import TopicControl
-from sparkmirror.driver import Conductor, FlowPlace, Verb
-from sparkmirror.errors import ClusterUnreachable, EnvironmentUnfit, SparkmirrorError
+from sparkmirror.driver import Conductor, FlowPlace, NewSettings, Verb
+from sparkmirror.errors import ClusterUnreachable, ConfigInvalid, EnvironmentUnfit, SparkmirrorError
 from sparkmirror.ledger import HEARTBEAT, flow_wish
 from sparkmirror.model import FlowName
 from sparkmirror.session import SparkSlots
-from sparkmirror.status import FlowStatus
+from sparkmirror.status import FlowStatus, ReloadResult
 from sparkmirror.topology import ledger_topic, offset_syncs_topic, policy_for, require_custom_classes
 
 # A broker that is there answers in milliseconds; dialling one that is not takes 5 s. Nobody waits longer than 30 s.
@@ -51,11 +54,15 @@ class Mirror:
         require_enabled_flow(settings, options.targets)
         require_custom_classes(settings, options.targets)
         self._settings, self._options = settings, options
+        self._reloads = Reloads(settings, self._take)
+        self._topics: dict[FlowName, TopicControl] = {}
+        self._chores: dict[FlowName, FlowChores] = {}
+        self._lag_members: dict[FlowName, TargetLagMember] = {}
         self._flows = settings.enabled_flows(options.targets)
         self._known = KnownFlows(settings.enabled_flows(None))
         self._threads: list[threading.Thread] = []
         self._conductors: list[Conductor] = []
-        self._heartbeats: list[Heartbeats] = []
+        self._heartbeats: dict[str, Heartbeats] = {}
         self._spark: SparkSlots | None = None
         self._unfit: EnvironmentUnfit | None = None
         self._is_stopping = False
@@ -64,7 +71,7 @@ class Mirror:
     @property
     def statuses(self) -> list[FlowStatus]:
         """One per flow, copied: the flows' own threads go on changing theirs."""
-        written_ms = {name: ms for beats in self._heartbeats for name, ms in list(beats.written_ms.items())}
+        written_ms = {name: ms for beats in list(self._heartbeats.values()) for name, ms in list(beats.written_ms.items())}
         return [_copy(conductor, written_ms.get(conductor.status.name, -1)) for conductor in self._conductors]
 
     def check(self) -> None:
@@ -83,17 +90,22 @@ class Mirror:
         )
         for flow in self._flows:
             place = place_of(self._settings, flow, self._options, slots=slots[str(flow.name)], url=self.url)
-            discover = TopicControl(flow, known=self._known).discover
-            conductor = Conductor(flow, place, self._spark, discover, self._options.verbs)
+            topics = self._topics[flow.name] = TopicControl(flow, known=self._known)
+            conductor = Conductor(flow, place, self._spark, topics.discover, self._options.verbs)
+            conductor.status.settings = self._reloads.result
             self._conductors.append(conductor)
             thread = self._begin(str(flow.name), conductor.run)
             chores = FlowChores(flow, place, conductor.status, is_over=lambda thread=thread: not thread.is_alive())  # type: ignore[misc]
+            self._chores[flow.name] = chores
             self._begin(f"{flow.name} chores", chores.run)
             if flow.lag_group_enabled and not self._options.once:
                 lag = TargetLagMember(flow, conductor.status, is_over=lambda thread=thread: not thread.is_alive())  # type: ignore[misc]
+                self._lag_members[flow.name] = lag
                 self._begin(f"{flow.name} lag", lag.run)
         if not self._options.once:
             self._start_heartbeats()
+            watch = partial(self._reloads.watch, lambda: self._is_stopping)
+            threading.Thread(target=watch, name="configuration file", daemon=True).start()
         threading.Thread(target=self._await_spark, args=(self._spark,), name="await spark", daemon=True).start()
 
     @property
@@ -107,14 +119,62 @@ class Mirror:
         thread.start()
         return thread
 
+    # --- the file changes ------------------------------------------------------------------------------------------
+
+    def reload(self) -> ReloadResult:
+        """Reads the file again and takes what can be taken while the flows run; says what was not, and why.
+
+        A file with an error changes nothing. The flows have begun to take what is said to be taken. Any thread may ask.
+        """
+        return self._reloads.reload()
+
+    def reload_soon(self) -> None:
+        """The same, on the thread that watches the file; returns at once."""
+        self._reloads.soon()
+
+    def _take(self, settings: Settings, result: ReloadResult) -> None:
+        """Lets every flow go on with these settings; raises `SparkmirrorError` if one cannot, and then none does."""
+        before = {flow.name: flow for flow in self._settings.selected_flows(self._options.targets)}
+        require_custom_classes(settings, self._options.targets)
+        after = {flow.name: flow for flow in settings.selected_flows(self._options.targets)}
+        self._require_logins([(flow, after[name]) for name, flow in before.items() if name in after])
+        self._settings, self._flows = settings, settings.enabled_flows(self._options.targets)
+        self._known.renew(settings.enabled_flows(None))
+        slots = slots_per_flow(self._flows)
+        for conductor in self._conductors:
+            flow = after[conductor.status.name]
+            count = slots[str(flow.name)]
+            place = place_of(settings, flow, self._options, slots=count, url=self.url, revision=result.applied_ms)
+            renew_topics = partial(self._topics[flow.name].renew, flow)
+            conductor.renew(NewSettings(flow, place, result, renew_topics))
+            self._chores[flow.name].renew(flow, place)
+            if flow.name in self._lag_members:
+                self._lag_members[flow.name].renew(flow)
+        if not self._options.once and not self._is_stopping:
+            self._start_heartbeats()
+
+    def _require_logins(self, flows: Sequence[tuple[FlowSettings, FlowSettings]]) -> None:
+        """Raises unless clusters whose settings changed take the new login, and are the clusters that they were."""
+        pairs = [pair for old, new in flows for pair in ((old.source, new.source), (old.target, new.target))]
+        changed = {new.alias: new for old, new in pairs if old != new}
+        known = {alias: found for c in self._conductors for alias, found in c.cluster_ids.items() if found}
+        for alias, settings in changed.items():
+            found = cluster_id_of(settings)
+            if found != known.get(alias, found):
+                servers = ", ".join(f"{host}:{port}" for host, port in settings.bootstrap_servers)
+                words = f"{servers} lead to cluster {found}, expected {known[alias]}; restart sparkmirror to take it"
+                raise ConfigInvalid(self._settings.path, [f"{alias}.bootstrap.servers: {words}"])
+
     def _start_heartbeats(self) -> None:
         """One writer for each cluster that flows lead into, also those that only write heartbeats (spec §1.2)."""
-        into: dict[str, list[FlowSettings]] = {}
+        into: dict[str, list[FlowSettings]] = {target: [] for target in self._heartbeats}
         for flow in self._settings.selected_flows(self._options.targets):
             into.setdefault(flow.name.target, []).append(flow)
         for target, flows in into.items():
-            heartbeats = Heartbeats(flows, self._teller(target), self._are_heartbeats_paused)
-            self._heartbeats.append(heartbeats)
+            if target in self._heartbeats:
+                self._heartbeats[target].renew(flows)
+                continue
+            heartbeats = self._heartbeats[target] = Heartbeats(flows, self._teller(target), self._are_heartbeats_paused)
             threading.Thread(target=self._beat, args=(heartbeats,), name=f"heartbeats into {target}", daemon=True).start()
 
     def _beat(self, heartbeats: Heartbeats) -> None:
@@ -155,7 +215,7 @@ class Mirror:
     def stop(self) -> None:
         """Asks every flow to drain and end."""
         self._is_stopping = True
-        for heartbeats in self._heartbeats:
+        for heartbeats in list(self._heartbeats.values()):
             heartbeats.stop()
         for conductor in self._conductors:
             conductor.stop()
@@ -178,15 +238,16 @@ class Mirror:
         return found + [conductor.failure for conductor in self._conductors if conductor.failure is not None]
 
 
-def place_of(settings: Settings, flow: FlowSettings, options: RunOptions, *, slots: int, url: str = "") -> FlowPlace:
+def place_of(
+    settings: Settings, flow: FlowSettings, options: RunOptions, *, slots: int, url: str = "", revision: int = 0
+) -> FlowPlace:
     """Where the flow's state lies."""
     path = os.path.abspath(settings.path)
     words = [shlex.quote(path)]
     if len(settings.enabled_flows(None)) > 1:
         words.append(f"--flow {shlex.quote(str(flow.name))}")
     return FlowPlace(
-        config_path=path,
-        config_digest=settings.digest,
+        settings=SentSettings.of(settings, flow.name, path, revision),
         ledger_topic=ledger_topic(flow.name.source),
         offsets_topic=flow.offset_storage_topic,
         syncs_topic=offset_syncs_topic(flow, policy_for(flow)),
@@ -261,6 +322,13 @@ def check_reachable(flows: Collection[FlowSettings], *, all_of_them: bool = True
     if down and (all_of_them or all({flow.name.source, flow.name.target} & down.keys() for flow in flows)):
         raise next(iter(down.values()))
     return clusters.keys() - down.keys()
+
+
+def cluster_id_of(settings: ClusterSettings) -> str:
+    """The id of the cluster that is reached with these settings; raises if none is."""
+    with closing(ClusterClient(settings)) as client:
+        client.view(())
+        return client.cluster_id
 
 
 def _look(settings: ClusterSettings, answers: queue.SimpleQueue[tuple[str, SparkmirrorError | None]]) -> None:

@@ -5,6 +5,7 @@ MM2 runs a Connect worker for each pair of clusters to do this; here it is one t
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from sparkmirror.topology import policy_for
 from sparkmirror.wire import encode_heartbeat
 
 INTERVAL_S_MIN = 0.05
+PAUSE_S_MAX = 1.0  # so long may pass until new settings are seen
 RETRY_S = 1.0
 
 
@@ -34,13 +36,20 @@ class Heartbeats:
         is_paused: Callable[[FlowName], bool] = lambda flow: False,
     ) -> None:
         self.target = flows[0].name.target
-        self._flows, self._tell, self._is_paused = flows, tell, is_paused
+        self._tell, self._is_paused = tell, is_paused
         self._client = ClusterClient(flows[0].target)
         self._topic = policy_for(flows[0]).heartbeats_topic
         self._stop = threading.Event()
-        self._beating = [flow for flow in flows if flow.emits_heartbeats and flow.emit_heartbeats_interval_seconds >= 0]
+        self._beating = _beating(flows)
         self.written_ms: dict[FlowName, int] = {}  # when each flow's newest heartbeat was written
-        self._due = {flow.name: time.monotonic() + flow.emit_heartbeats_interval_seconds for flow in self._beating}
+        self._due: dict[FlowName, float] = {}
+        self._new: Sequence[FlowSettings] | None = flows
+
+    def renew(self, flows: Sequence[FlowSettings]) -> None:
+        """Goes on with other settings of the flows into the cluster, or other flows. Any thread may ask for it."""
+        if flows:
+            self._client.renew(flows[0].target)
+        self._new = flows
 
     def stop(self) -> None:
         """Ends it at once."""
@@ -49,10 +58,8 @@ class Heartbeats:
     def run(self) -> None:
         """Until stopped. A flow that copies gets the topic even if it writes no heartbeats, as with MM2."""
         try:
-            while not self._stop.is_set() and not self._try(self._prepare):
-                self._stop.wait(RETRY_S)
-            while self._beating and not self._stop.wait(self._pause()):
-                if not self._try(self._beat):
+            while not self._stop.wait(self._pause()):
+                if not self._try(self._take if self._new is not None else self._beat):
                     self._stop.wait(RETRY_S)
         finally:
             self._client.close()
@@ -69,12 +76,20 @@ class Heartbeats:
         self._tell("")
         return True
 
-    def _prepare(self) -> None:
-        factor = max(flow.heartbeats_topic_replication_factor for flow in self._flows)
-        ensure_compacted_topic(self._client, self._topic, 1, factor, "heartbeats.topic.replication.factor")
+    def _take(self) -> None:
+        new = self._new or ()
+        if new:
+            factor = max(flow.heartbeats_topic_replication_factor for flow in new)
+            ensure_compacted_topic(self._client, self._topic, 1, factor, "heartbeats.topic.replication.factor")
+        self._beating = _beating(new)
+        self._due = {flow.name: time.monotonic() + flow.emit_heartbeats_interval_seconds for flow in self._beating}
+        self._new = None if self._new is new else self._new
 
     def _pause(self) -> float:
-        return max(min(self._due.values()) - time.monotonic(), INTERVAL_S_MIN)
+        if self._new is not None:
+            return 0.0
+        due = min(self._due.values(), default=math.inf)
+        return min(max(due - time.monotonic(), INTERVAL_S_MIN), PAUSE_S_MAX)
 
     def _beat(self) -> None:
         now = time.monotonic()
@@ -87,3 +102,7 @@ class Heartbeats:
         for flow in due:
             self.written_ms[flow.name] = now_ms
             self._due[flow.name] = now + flow.emit_heartbeats_interval_seconds
+
+
+def _beating(flows: Sequence[FlowSettings]) -> list[FlowSettings]:
+    return [flow for flow in flows if flow.emits_heartbeats and flow.emit_heartbeats_interval_seconds >= 0]

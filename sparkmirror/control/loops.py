@@ -59,6 +59,12 @@ class KnownFlows:
         self._ledger_flows: dict[tuple[str, str], ForeignFlow | None] = {}
         self._lock = threading.Lock()
 
+    def renew(self, flows: Sequence[FlowSettings]) -> None:
+        """The flows of the file have other settings now."""
+        with self._lock:
+            self._flows = list(flows)
+            self._file_flows.clear()
+
     def see(self, alias: str, cluster_id: str) -> None:
         """Which cluster an alias means."""
         with self._lock:
@@ -239,6 +245,10 @@ class LoopGuard:
     def __init__(self, watch: LoopWatch) -> None:
         self._watch = watch
         self._copied: frozenset[str] | None = None  # topics that were found to be in no loop; None before the first look
+
+    def renew(self, flow: FlowSettings) -> None:
+        """Goes on with other settings of the flow."""
+        self._watch.flow = flow
 
     def judge(
         self, topics: Mapping[str, str], source: Seen, target: Seen, while_waiting: Callable[[], None]

@@ -125,6 +125,10 @@ class TargetLagMember:
         self._joined: list[TopicPartition] | None = None
         self._beat_due = self._due = 0.0
 
+    def renew(self, flow: FlowSettings) -> None:
+        """Connects as the flow's settings say from now on. Any thread may ask for it."""
+        self._target.renew(flow.target)
+
     def run(self) -> None:
         """Until the flow is over."""
         try:

@@ -75,6 +75,11 @@ class TopicControl:
         self._last = Discovery((), {})
         self._loops = LoopGuard(LoopWatch(flow, known if known is not None else KnownFlows([flow])))
 
+    def renew(self, flow: FlowSettings) -> None:
+        """Goes on with other settings of the flow; for the thread that discovers."""
+        self._flow, self._rules, self._seen = flow, ConfigRules.of(flow), None
+        self._loops.renew(flow)
+
     def discover(
         self, source: ClusterClient, target: ClusterClient, while_waiting: Callable[[], None] = lambda: None
     ) -> Discovery:

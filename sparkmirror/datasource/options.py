@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sparkmirror.client.properties import read_properties
-from sparkmirror.config import ClusterSettings, load
+from sparkmirror.config import ClusterSettings, load_option
 from sparkmirror.errors import ConfigInvalid
 from sparkmirror.model import TopicPartition
 from sparkmirror.topology import ledger_topic
@@ -46,7 +46,7 @@ class ClusterOptions:
         texts = dict(self.texts)
         if CONFIG not in texts:
             return read_properties(texts, None)[0]
-        found = load(texts[CONFIG], allow_unknown_keys=True)
+        found = load_option(texts[CONFIG])
         known = {side.alias: side for flow in found.flows for side in (flow.source, flow.target)}
         if texts[CLUSTER] not in known:
             raise ConfigInvalid(

@@ -8,6 +8,7 @@ from sparkmirror.driver.moves.position_writing import NextPosition, take_back
 from sparkmirror.driver.moves.repositioning import Repositioning
 from sparkmirror.driver.moves.requests import Outcome, OwnerWork, Steps, Verb
 from sparkmirror.driver.moves.wishing import RESUME, wish_outcome
+from sparkmirror.driver.renewal import NewSettings
 
 __all__ = [
     "RESUME",
@@ -17,6 +18,7 @@ __all__ = [
     "Conductor",
     "FlowLedger",
     "FlowPlace",
+    "NewSettings",
     "NextPosition",
     "Outcome",
     "OwnerWork",

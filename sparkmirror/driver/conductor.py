@@ -14,7 +14,6 @@ from typing import TypeVar
 from sparkmirror.clusters import is_retriable, is_right_missing
 from sparkmirror.config import FlowSettings
 from sparkmirror.driver.copy_lag import CopyLag
-from sparkmirror.driver.file_watch import FileWatch
 from sparkmirror.driver.flow_context import FlowContext, FlowPlace
 from sparkmirror.driver.flow_ledger import ensure_compacted_topic, require_compacted
 from sparkmirror.driver.healing import LOOK_S, Healing
@@ -29,6 +28,7 @@ from sparkmirror.driver.owning import OwningInterrupted, own, wait_out_lease
 from sparkmirror.driver.placing import Discover, Placing
 from sparkmirror.driver.recorder import Recorder
 from sparkmirror.driver.recovering import recover
+from sparkmirror.driver.renewal import NewSettings, Renewal
 from sparkmirror.driver.slot_watch import SlotWatch
 from sparkmirror.driver.source_ends import SourceWatch
 from sparkmirror.driver.transform_topics import TransformTopics
@@ -78,7 +78,6 @@ TRIM_S = 60.0
 CONDENSE_S = 15.0
 SILENT_RETRY_S = 2.0
 SILENT_S = 2.0  # brokers answer in milliseconds; what is shown is in doubt long before a request times out
-FILE_S = 5.0
 OPEN_S = 5.0
 DRAIN_S = 10.0
 WAIT_S = 0.5
@@ -102,7 +101,7 @@ class Conductor:
         self.failure: SparkmirrorError | None = None
         self._flow, self._place, self._spark, self._discover = flow, place, spark, discover
         self._verbs = {**OWN_VERBS, **WISH_VERBS, **verbs}
-        self._file = FileWatch(place.config_path, place.config_digest)
+        self._new_settings: NewSettings | None = None
         self._stop = threading.Event()
         self._is_asked_to_stop = False
         self._forget()
@@ -122,6 +121,7 @@ class Conductor:
         self._mm2 = Mm2Watch(self._context)
         self._pausing = Pausing(self._context, self._placing)
         self._holding = Holding(self._context, self._placing, self._transforms)
+        self._renewal = Renewal(self._context, self._placing, self._healing, self._transforms)
         self._counted: dict[Attempt, tuple[int, int]] = {}
         self._due: dict[str, float] = {}
         self._outlasted: set[Attempt] = set()
@@ -133,6 +133,17 @@ class Conductor:
         """Asks for a drain and an end."""
         self._is_asked_to_stop = True
         self._stop.set()
+
+    def renew(self, new: NewSettings) -> None:
+        """Goes on with new settings: connections from now on have them, the rest follows in a moment. For any thread."""
+        self._flow, self._place, self._new_settings, self.status.settings = new.flow, new.place, new, new.result
+        self._context.source.renew(new.flow.source)
+        self._context.target.renew(new.flow.target)
+
+    @property
+    def cluster_ids(self) -> dict[str, str]:
+        """The ids of both clusters by their aliases, "" where the cluster was not seen yet. For any thread."""
+        return {client.alias: client.cluster_id for client in (self._context.source, self._context.target)}
 
     @property
     def silence(self) -> str:
@@ -230,6 +241,8 @@ class Conductor:
         self._placing.removed = RemovedPositions(self._context, self._recorder)
         self._requests.begin(self._recorder)
         self._pausing.begin()
+        if self._context.ledger.view.settings is not None:  # of a former owner, or of before
+            self._renewal.tell(self.status.settings)
 
     def _recover_first(self) -> None:
         """Ends what the last owner left open."""
@@ -360,7 +373,6 @@ class Conductor:
         self._every("blocks", CONDENSE_S, lambda: condense_map(context))
         self._every("answered requests", TRIM_S, self._requests.trim)
         self._every("foreign records", FOREIGN_RECORDS_S, self._report_foreign_records)
-        self._every("file", FILE_S, self._look_at_file)
         if self._holding.is_on:
             self._every("held positions", WAIT_S, self._recorder.flush)  # what is stored, nobody copies again
         else:
@@ -369,6 +381,7 @@ class Conductor:
     def _place_due(self) -> None:
         """What opens partitions, or may."""
         context = self._context
+        self._every("settings", 0.0, self._renew)
         self._every("transformed topics", ENDS_S, lambda: self._transforms.look(self._recorder, self._take))
         self._every("stopped partitions", LOOK_S, self._healing.look)
         self._every("moves", MOVES_S, self._placing.balancing.look)
@@ -396,10 +409,13 @@ class Conductor:
     def _report_foreign_records(self) -> None:
         self.status.notes += self._context.ledger.foreign.report()
 
-    def _look_at_file(self) -> None:
-        trouble = self._file.look()
-        if trouble or "configuration file" in self.status.chores:
-            self.status.chores["configuration file"] = trouble
+    def _renew(self) -> None:
+        new = self._new_settings
+        if new is not None:
+            self._renewal.take(new, self._recorder)
+            self._new_settings = None if self._new_settings is new else self._new_settings
+            self._due.pop("topics", None)
+        self._renewal.tend()
 
     def _slot_lost(self, slot: int, incarnation: int, reason: str) -> None:
         context = self._context

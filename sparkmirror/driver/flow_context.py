@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparkmirror.clusters import ClusterClient, raise_producer_epoch
-from sparkmirror.config import FlowSettings
+from sparkmirror.config import FlowSettings, SentSettings
 from sparkmirror.driver.flow_ledger import Entry, FlowLedger
 from sparkmirror.driver.takeover import BlockingFinder
 from sparkmirror.driver.topic_transforms import TopicTransforms
@@ -26,8 +26,7 @@ OWNER_BEAT_S = 5.0
 class FlowPlace:
     """Where a flow's state lies, and how this run treats it; `file_words` name it in a command line."""
 
-    config_path: str
-    config_digest: str
+    settings: SentSettings
     ledger_topic: str
     offsets_topic: str
     syncs_topic: str
@@ -57,6 +56,7 @@ class FlowContext:
     ready: dict[TopicPartition, Ready] = field(default_factory=dict)
     stopped: set[TopicPartition] = field(default_factory=set)
     held: set[TopicPartition] = field(default_factory=set)  # not to be opened while a request about them is carried out
+    leaving: set[TopicPartition] = field(default_factory=set)  # of topics that the settings do not name any more
     # Partitions whose next records the source deleted: to go on behind them once their attempt is closed.
     gapped: set[TopicPartition] = field(default_factory=set)
     # Partitions that cannot be fenced for want of a right: when to try again, and what is missing.

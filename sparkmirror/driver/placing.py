@@ -60,7 +60,9 @@ class Placing:
         if time.monotonic() - began > LOOK_S_MAX:
             self._slots.excuse()  # nobody read their beats meanwhile
         self._context.status.notes += [note for note in discovery.unread if note not in self._context.status.notes]
-        self._context.topics = {topic.topic: topic for topic in discovery.topics}
+        leaving = {partition.topic for partition in self._context.leaving}
+        kept = {name: topic for name, topic in self._context.topics.items() if name in leaving}
+        self._context.topics = kept | {topic.topic: topic for topic in discovery.topics}
         self._context.status.remotes = {topic.topic: topic.remote for topic in discovery.topics}
         self._context.status.stopped_topics = discovery.stopped
 

@@ -62,15 +62,12 @@ class Recorder:
     def of(cls, context: FlowContext) -> Recorder:
         """The recorder of one flow; creates the topic of offset syncs unless it is there."""
         flow, place = context.flow, context.place
-        syncs = None
-        if flow.emit_offset_syncs_enabled:
-            syncs = context.source if flow.syncs_side == "source" else context.target
         recorder = cls(
             source_alias=flow.name.source,
             target=context.target,
             memory=PositionMemory(flow, context.target, context.ledger),
             view=context.ledger.view,
-            syncs=syncs,
+            syncs=_syncs_client(context),
             syncs_topic=place.syncs_topic,
             lag_max=flow.offset_lag_max,
             syncs_factor=flow.offset_syncs_topic_replication_factor,
@@ -78,6 +75,17 @@ class Recorder:
         )
         recorder.look_at_syncs()
         return recorder
+
+    def renew(self, context: FlowContext) -> None:
+        """Goes on with the settings that the flow has now."""
+        flow, was_off = context.flow, self._syncs is None
+        self._syncs_factor = flow.offset_syncs_topic_replication_factor
+        self._pairs.lag_max = flow.offset_lag_max
+        self._syncs = _syncs_client(context)
+        if was_off and self._syncs is not None:
+            self._pairs.forget()
+            self._syncs_id = None
+            self.look_at_syncs()
 
     def take(self, receipt: Receipt) -> None:
         """Notes a valid receipt; taking it twice changes nothing."""
@@ -189,3 +197,10 @@ class Recorder:
         now_ms = int(time.time() * 1000)
         for place, entries in grouped.items():
             append_records(self._target, TopicPartition(self.memory.topic, place), entries, now_ms)
+
+
+def _syncs_client(context: FlowContext) -> ClusterClient | None:
+    """Where offset syncs go; None if none are written."""
+    if not context.flow.emit_offset_syncs_enabled:
+        return None
+    return context.source if context.flow.syncs_side == "source" else context.target

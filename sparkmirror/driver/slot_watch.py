@@ -87,8 +87,7 @@ class SlotWatch:
         context = self._context
         owner, place, name = context.owned.owner, context.place, context.flow.name
         order = SlotOrder(
-            config_path=place.config_path,
-            config_digest=place.config_digest,
+            settings=place.settings,
             source=name.source,
             target=name.target,
             slot=slot,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from sparkmirror.clusters import ClusterView, TopicView, refusal
 from sparkmirror.config import TransformSettings
@@ -65,6 +65,17 @@ class TransformTopics:
         self._waiting |= {order.partition: order for order in orders if order.partition not in self._given}
         if orders and self._query is not None:
             self._end_query()
+
+    def renew(self) -> None:
+        """The flow has new settings: those who cannot learn of them end, and a new query begins with them."""
+        if self._query is not None:
+            self._end_query()
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """Partitions that are not copied any more; their attempts are closed."""
+        for partition in partitions:
+            for known in (self._waiting, self._away, self._culprits):
+                known.pop(partition, None)
 
     def hold(self) -> None:
         """Ends the query, and starts none until `is_held` is false again."""
@@ -128,8 +139,7 @@ class TransformTopics:
         name = uuid.uuid4().hex[:12]
         place = context.place
         order = QueryOrder(
-            config_path=place.config_path,
-            config_digest=place.config_digest,
+            settings=place.settings,
             source=context.flow.name.source,
             target=context.flow.name.target,
             ledger_topic=place.ledger_topic,

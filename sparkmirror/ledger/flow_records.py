@@ -127,3 +127,20 @@ class Wish:
     def key(self) -> WishKey:
         """What it is about: one wish for each."""
         return WishKey(self.connector, self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """What the owner runs with since `time_ms`: keys and texts of its file as it took them, and the names of secret ones.
+
+    Its slots take them from here. `error` and `refused` (key, old text, new text, reason) say what of the file as it is now
+    the owner does not run with. Never written unless the file changed.
+    """
+
+    owner: str
+    time_ms: Whole
+    texts: tuple[tuple[str, str], ...]
+    secrets: tuple[str, ...]
+    changed_ms: WholeOrUnknown = -1
+    error: str = ""
+    refused: tuple[tuple[str, str, str, str], ...] = ()

@@ -39,6 +39,7 @@ from sparkmirror.ledger.flow_records import (
     CopiedTopic,
     OwnerAnswer,
     OwnerRequest,
+    RunSettings,
     SourceEnds,
     StoredPositions,
     Whole,
@@ -296,7 +297,7 @@ class SlotStop:
 
 LedgerRecord = (
     Owner | Open | Started | Receipt | Closed | State | Release | Void | Gap | Intent | Routed | SlotBeat | SlotStop
-    | OwnerRequest | OwnerAnswer | SourceEnds | StoredPositions | CopiedTopic | Wish
+    | OwnerRequest | OwnerAnswer | SourceEnds | StoredPositions | CopiedTopic | Wish | RunSettings
 )  # fmt: skip
 
 _KINDS: dict[str, type[LedgerRecord]] = {
@@ -319,6 +320,7 @@ _KINDS: dict[str, type[LedgerRecord]] = {
     "stored": StoredPositions,
     "topic": CopiedTopic,
     "wish": Wish,
+    "settings": RunSettings,
 }
 # Fields that have a shorter name in the value. Every other field has its own; the values' fields have the classes' order.
 _NAMES = {
@@ -345,6 +347,7 @@ _NAMES = {
     "expires_ms": "expires",
     "offsets_topic_id": "offsets topic id",
     "request_id": "request",
+    "changed_ms": "changed",
 }
 _FIELDS = {short: name for name, short in _NAMES.items()}
 _IN_KEY = {"partition", "attempt", "is_final"}
@@ -360,6 +363,7 @@ _KEY_FIELDS: dict[type, set[str]] = {
     StoredPositions: {"topic", "chunk"},
     CopiedTopic: {"topic"},
     Wish: {"connector", "topic", "partition"},
+    RunSettings: set(),
 }
 # Left out of the value while they say nothing, so that records of older versions keep their bytes.
 _UNLESS_EMPTY: dict[type, set[str]] = {
@@ -369,6 +373,7 @@ _UNLESS_EMPTY: dict[type, set[str]] = {
     OwnerRequest: {"topic", "partition", "arguments", "command"},
     OwnerAnswer: {"detail"},
     StoredPositions: {"ends"},
+    RunSettings: {"changed", "error", "refused"},
 }
 _EMPTY: tuple[Any, ...] = ("", -1, {}, ())
 _VALUE_FIELDS = {
@@ -403,6 +408,8 @@ def encode(record: LedgerRecord) -> tuple[bytes, bytes]:
             key.append(record.topic)
         case Wish():
             key += (record.connector, record.topic or None, None if record.partition < 0 else record.partition)
+        case RunSettings():
+            pass
         case _:
             key += (*record.partition, record.attempt)
     optional = _UNLESS_EMPTY.get(type(record))
@@ -454,6 +461,8 @@ def _of_key(kind: type[LedgerRecord], k: Any, v: Any) -> dict[str, Any]:
         return {"topic": k[1]}
     if kind is Wish:
         return {"connector": k[1], "topic": k[2] or "", "partition": -1 if k[3] is None else k[3]}
+    if kind is RunSettings:
+        return {}
     partition, attempt = _place(k)
     found: dict[str, Any] = {"partition": partition, "attempt": attempt}
     if kind is Receipt:
@@ -482,7 +491,7 @@ def removed(kind: str, *names: int | str | None) -> tuple[bytes, None]:
     return msgspec.json.encode([kind, *names]), None
 
 
-_OF_FLOW = (OwnerRequest, OwnerAnswer, SourceEnds, StoredPositions, CopiedTopic, Wish)
+_OF_FLOW = (OwnerRequest, OwnerAnswer, SourceEnds, StoredPositions, CopiedTopic, Wish, RunSettings)
 
 
 def decode_flow_key(key: bytes) -> tuple[str, tuple[str | int, ...]] | None:

@@ -15,6 +15,7 @@ from sparkmirror.ledger.flow_records import (
     CopiedTopic,
     OwnerAnswer,
     OwnerRequest,
+    RunSettings,
     SourceEnds,
     StoredPositions,
     Wish,
@@ -251,6 +252,7 @@ class LedgerView:
         self.stored: dict[tuple[str, int], StoredPositions] = {}
         self.copied_topics: dict[str, str] = {}
         self.wishes: dict[WishKey, Wish] = {}
+        self.settings: RunSettings | None = None
         self.malformed = 0
 
     @property
@@ -303,6 +305,8 @@ class LedgerView:
                 self.requests.pop(name, None)
             case "wish", (str(connector), str(topic), int(partition)):
                 self.wishes.pop(WishKey(connector, topic, partition), None)
+            case "settings", ():
+                self.settings = None
             case "topic", (str(name),):
                 self.copied_topics.pop(name, None)
             case "answer", (str(name), *by):
@@ -365,6 +369,8 @@ class LedgerView:
                 self.copied_topics[record.topic] = record.target_topic
             case Wish():
                 self.wishes[record.key] = record
+            case RunSettings():
+                self.settings = record
             case _:
                 self._apply_partition(self.of(record.partition), record)
 

@@ -28,6 +28,8 @@ FLOW_OWN = {
     "flow-lag": "source offsets not yet proven copied, of all partitions; NaN if one of them is not known now",
     "flow-lag-seconds": "age of the oldest source record not yet copied, 0 if all are; NaN if it is not known",
     "flow-lag-unknown-partitions": "partitions of which it is not known now how far their copy is behind",
+    "config-reload-failed": "1 while the flow does not run with all that its configuration file says, else 0",
+    "config-applied-timestamp-seconds": "when the settings that the flow runs with were taken, at the start or by a reload",
     "flow-source-seen-timestamp-seconds": "when the source last told where its partitions end; NaN before",
     "flow-groups-ready": "groups that could continue on the target; NaN if not known, or group offsets are not synced",
     "flow-groups-unsynced": "groups that could not; NaN if not known, or group offsets are not synced",

@@ -130,6 +130,8 @@ def _of_flow(flow: FlowStatus) -> tuple[float, ...]:
         _known(lag.records),
         _known(lag.seconds),
         float(lag.unknown),
+        float(not flow.settings.is_whole),
+        _known(flow.settings.applied_ms / 1000 if flow.settings.applied_ms >= 0 else None),
         _known(lag.as_of_ms / 1000 if lag.as_of_ms >= 0 else None),
         _known(None if flow.groups is None else flow.groups.ready),
         _known(None if flow.groups is None else flow.groups.unsynced),

@@ -16,7 +16,7 @@ class SyncPairs:
     """Takes runs of receipts, gives pairs; taking a run twice changes nothing."""
 
     def __init__(self, lag_max: int) -> None:
-        self._lag_max = max(lag_max, 0)
+        self.lag_max = lag_max
         self._end: dict[TopicPartition, OffsetSync] = {}  # of what was taken
         self._last: dict[TopicPartition, OffsetSync] = {}  # of what was due or is
         self._delayed: dict[TopicPartition, OffsetSync] = {}
@@ -43,14 +43,14 @@ class SyncPairs:
             self._emit(first)
         known = self._last[partition]
         distance = last.downstream_offset - known.downstream_offset
-        if distance > self._lag_max:
+        if distance > max(self.lag_max, 0):
             self._emit_range(last, distance)
         elif distance:
             self._delayed[partition] = last
 
     def _emit_range(self, last: OffsetSync, distance: int) -> None:
         """Pairs at doubling distances from the end, oldest first: readers take one that goes back for a new beginning."""
-        steps, step = [], max(self._lag_max, 1)
+        steps, step = [], max(self.lag_max, 1)
         while step < distance:
             steps.append(step)
             step *= 2

@@ -299,6 +299,13 @@ class Relay:
 
     # --- producing ---------------------------------------------------------------------------------------------
 
+    def renew(self, fetch_limits: FetchLimits) -> None:
+        """Fetches within these limits from now on."""
+        if fetch_limits != self._fetch_limits:
+            self._fetch_limits = fetch_limits
+            for relay in self.relays.values():
+                relay.partition_bytes_max = fetch_limits.partition_bytes_max
+
     def send(self) -> None:
         """Sends whatever may be sent, one batch per partition per request, until nothing more may."""
         now = self._loop.now

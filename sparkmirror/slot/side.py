@@ -50,6 +50,18 @@ class ClusterSide:
         self._is_refreshing = False
         self._refreshed_at = -1e9
 
+    def renew(self, settings: ClusterSettings) -> None:
+        """Connects with these settings from now on. Connections in use end as if their login ended: when all is answered."""
+        if settings == self._pool.settings:
+            return
+        self.who, self._pool = principal_of(settings.security), self._pool.renewed(settings)
+        for pipelined in self._connections.values():
+            pipelined.connection.renew_at = min(pipelined.connection.renew_at, self._loop.now)
+        self._failures.clear()
+        if not self._pool.brokers:
+            self.view = None
+        self.refresh()
+
     # --- metadata ----------------------------------------------------------------------------------------------
 
     def watch(self, topics: Iterable[str]) -> None:
@@ -58,10 +70,6 @@ class ClusterSide:
         if new:
             self._topics |= new
             self.refresh()
-
-    def forget(self, topic: str) -> None:
-        """A topic that is no longer copied."""
-        self._topics.discard(topic)
 
     def refresh(self, lost: PipelinedConnection | None = None, *purposes: str) -> None:
         """Asks for metadata soon; calls in between are one.

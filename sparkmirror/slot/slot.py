@@ -6,6 +6,7 @@ its owner is not the newest any more, or when it has not heard from its owner fo
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import socket
@@ -15,8 +16,8 @@ from dataclasses import dataclass
 
 from sparkmirror import failpoints
 from sparkmirror.clusters import FetchedPartition, FetchLimits, is_right_missing, refusal
-from sparkmirror.config import FlowSettings
-from sparkmirror.errors import ClusterUnreachable, LoginRefused, ReplicationError
+from sparkmirror.config import FlowSettings, SentSettings
+from sparkmirror.errors import ClusterUnreachable, ConfigError, LoginRefused, ReplicationError
 from sparkmirror.ledger import (
     Attempt,
     Closed,
@@ -26,12 +27,13 @@ from sparkmirror.ledger import (
     Phase,
     Receipt,
     Release,
+    RunSettings,
     SlotBeat,
     SlotStop,
     Started,
     State,
 )
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.slot.heap import FreedMemory
 from sparkmirror.slot.loop import Loop, Procedure, Sleep
 from sparkmirror.slot.opening import Opening
@@ -42,6 +44,7 @@ from sparkmirror.status.remedies import Remedies
 from sparkmirror.status.state_code import StateCode
 
 TICK_S = 1.0
+SETTINGS_RETRY_S = 5.0
 RECEIPT_CHECK_S = 0.05
 TURN_S = 0.1
 # Without a beat of its owner for this long a slot sends nothing more (O6). The fence makes takeovers safe earlier.
@@ -57,8 +60,7 @@ OPEN_TRANSACTION_SHOWN_S = 15.0
 class SlotOrder:
     """What a Spark task is given: references, never secrets."""
 
-    config_path: str
-    config_digest: str
+    settings: SentSettings
     source: str
     target: str
     slot: int
@@ -70,6 +72,10 @@ class SlotOrder:
     ledger_topic: str
     ledger_offset: int
     file_words: str = ""
+
+    def flow_settings(self, sent: SentSettings | None = None) -> FlowSettings:
+        """The settings of the flow, those of the order unless newer ones are given; raises `ConfigError`."""
+        return (sent or self.settings).load().flow(FlowName(self.source, self.target))
 
 
 class Slot:
@@ -95,6 +101,7 @@ class Slot:
         self._beat = 0
         self._lease_clocks = self._clocks()
         self._freed = FreedMemory(self.loop.now)
+        self._settings, self._settings_due = order.settings, math.inf  # when they are to be read again
 
     # --- run ---------------------------------------------------------------------------------------------------
 
@@ -159,6 +166,9 @@ class Slot:
                     self._start(opens)
                     for partition in list(self._attempts):
                         self._release(partition)
+                case RunSettings() if record.owner == self.order.owner_name:
+                    self._settings = SentSettings(self.order.settings.path, record.texts, record.secrets)
+                    self._settings_due = self.loop.now
                 case _:
                     pass
         self._start(opens)
@@ -204,6 +214,23 @@ class Slot:
             relay.copy.read_from = relay.copy.next.upstream
         else:
             self.opening.release(partition)
+
+    def _look_at_settings(self) -> None:
+        """Takes settings that the owner has taken, and the secrets of the file once more while a login is refused."""
+        now = self.loop.now
+        if self._settings_due == math.inf and (self.source.is_login_refused or self.target.is_login_refused):
+            self._settings_due = now + SETTINGS_RETRY_S
+        if now < self._settings_due:
+            return
+        self._settings_due = math.inf
+        try:
+            flow = self.order.flow_settings(self._settings)
+        except ConfigError:
+            self._settings_due = now + SETTINGS_RETRY_S  # this machine's file may be an older one: what was taken goes on
+            return
+        self.relay.renew(fetch_limits(flow))
+        self.source.renew(flow.source)
+        self.target.renew(flow.target)
 
     # --- partitions --------------------------------------------------------------------------------------------
 
@@ -288,6 +315,7 @@ class Slot:
     def _tick(self) -> Procedure:
         while True:
             self._check_lease()
+            self._look_at_settings()
             self._beat += 1
             usage = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
             records: list[LedgerRecord] = [

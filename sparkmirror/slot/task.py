@@ -5,9 +5,7 @@ from __future__ import annotations
 import resource
 from collections.abc import Iterable, Iterator
 
-from sparkmirror.config import load
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.model import FlowName
 from sparkmirror.slot.heap import keep_freed_memory
 from sparkmirror.slot.slot import Slot, SlotOrder
 
@@ -26,12 +24,7 @@ def run_slot(orders: Iterable[SlotOrder]) -> Iterator[str]:
     keep_freed_memory()
     for order in wanted:
         try:
-            settings = load(order.config_path, allow_unknown_keys=True)
-            if settings.digest != order.config_digest:
-                yield f"refused: {order.config_path} changed since the flow was started"
-                return
-            flow = settings.flow(FlowName(order.source, order.target))
-            yield Slot(order, flow).run()
+            yield Slot(order, order.flow_settings()).run()
         except SparkmirrorError as error:
             yield f"failed: {error}"
         except MemoryError:  # the slot is gone, and with it what it held; another slot resumes later

@@ -28,6 +28,7 @@ from sparkmirror.ledger import (
     OwnerRequest,
     PartitionHistory,
     Receipt,
+    RunSettings,
     SlotBeat,
     SlotStop,
     SourceEnd,
@@ -377,7 +378,7 @@ class LedgerTable:
                 self._maps.clear()  # a tombstone does not say whose map it changes
             case (
                 Owner() | SlotBeat() | SlotStop() | OwnerRequest() | OwnerAnswer() | SourceEnds() | StoredPositions()
-                | CopiedTopic() | Wish()
+                | CopiedTopic() | Wish() | RunSettings()
             ):  # fmt: skip
                 pass  # they say nothing of one partition's copy
             case _:

@@ -21,6 +21,7 @@ from sparkmirror.status.health import (
     troubles,
 )
 from sparkmirror.status.lag import FlowLag, flow_lag, partition_lag, partition_lag_ms
+from sparkmirror.status.reloads import ReloadResult
 from sparkmirror.status.wishes import (
     flow_reason,
     paused_partitions,
@@ -42,6 +43,7 @@ __all__ = [
     "GroupCounts",
     "MirroredTopic",
     "PartitionStatus",
+    "ReloadResult",
     "Trouble",
     "TroubleGroup",
     "counted_states",

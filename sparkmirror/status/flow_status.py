@@ -11,6 +11,7 @@ from typing import NamedTuple, Self
 from sparkmirror.ledger import Wish
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.status.end_history import NO_HISTORY, EndHistory
+from sparkmirror.status.reloads import NO_RELOAD, ReloadResult
 
 FRESH_MS = 5_000  # ends are asked for each 2 s; with thousands of partitions less often, and then it is more
 NOTES_MAX = 200  # more than anybody reads of one flow; what else happened is in the log
@@ -173,6 +174,7 @@ class FlowStatus:
     source_seen_ms: int = -1  # when the source last told its ends
     fresh_ms: int = FRESH_MS  # a figure that is older than this is not known to be true now
     taken_ms: int = 0  # when this snapshot was taken
+    settings: ReloadResult = NO_RELOAD  # whether it runs with what its file says
 
     def remote(self, topic: str) -> str:
         """What a topic's copy is called on the target, also of a stopped topic."""

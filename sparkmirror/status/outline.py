@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from sparkmirror.config import KeyChange
 from sparkmirror.status.flow_status import FlowStatus
 from sparkmirror.status.health import counted_states, flow_state, stopped_partitions, troubles
 from sparkmirror.status.lag import flow_lag
+from sparkmirror.status.reloads import ReloadResult
 from sparkmirror.status.wishes import flow_reason, wish_fields
 
 SCHEMA = 1  # fields may be added under the same number
@@ -50,10 +52,26 @@ def outline(flow: FlowStatus) -> dict[str, object]:
         "heartbeat": time_text(flow.heartbeat_ms),
         "wishes": [wish_fields(wish, flow.file_words) for wish in flow.wishes],
         "chores": {chore: trouble for chore, trouble in flow.chores.items() if trouble},
+        "settings": _settings_fields(flow.settings),
         "troubles": [{"what": t.what, "state": t.state, "code": t.code, "reason": t.reason, "lag": t.lag}
                      for t in found[:TROUBLES_MAX]],
         "troubles_left_out": max(len(found) - TROUBLES_MAX, 0),
     }  # fmt: skip
+
+
+def _settings_fields(found: ReloadResult) -> dict[str, object]:
+    """Whether the flow runs with what its file says; values of secret keys are hidden in it."""
+    return {
+        "applied_at": time_text(found.applied_ms),
+        "changed_at": time_text(found.changed_ms),
+        "error": found.error,
+        "taken": [_change_fields(change) for change in found.taken],
+        "refused": [_change_fields(change) | {"reason": change.reason} for change in found.refused],
+    }
+
+
+def _change_fields(change: KeyChange) -> dict[str, str]:
+    return {"key": change.key, "old": change.old, "new": change.new}
 
 
 def time_text(ms: int) -> str | None:

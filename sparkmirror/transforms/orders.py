@@ -13,9 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from sparkmirror.config import FlowSettings, TransformSettings, load
+from sparkmirror.config import FlowSettings, SentSettings, TransformSettings
 from sparkmirror.datasource.options import ClusterOptions
-from sparkmirror.errors import ConfigError
 from sparkmirror.ledger import Attempt
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.process import Process
@@ -44,8 +43,7 @@ class QueryOrder:
     task's spool and applies the remaining changes of each group.
     """
 
-    config_path: str
-    config_digest: str
+    settings: SentSettings
     source: str
     target: str
     ledger_topic: str
@@ -76,13 +74,13 @@ class QueryOrder:
         return msgspec.json.decode(text, type=cls)
 
     @classmethod
-    def of_trial(cls, config_path: str, config_digest: str, flow: FlowName) -> QueryOrder:
+    def of_trial(cls, settings: SentSettings, flow: FlowName) -> QueryOrder:
         """For transforms that are only tried: nothing is written by it."""
-        return cls(config_path, config_digest, flow.source, flow.target, "", "", "trial", "", -1, -1)
+        return cls(settings, flow.source, flow.target, "", "", "trial", "", -1, -1)
 
     def cluster(self, alias: str) -> ClusterOptions:
         """How tasks reach a cluster."""
-        return ClusterOptions((("config", self.config_path), ("cluster", alias)))
+        return ClusterOptions((("config", self.settings.text()), ("cluster", alias)))
 
 
 @dataclass(frozen=True)
@@ -143,11 +141,8 @@ class PoisonRecord:
 
 @functools.lru_cache(maxsize=8)
 def flow_of(order: QueryOrder) -> FlowSettings:
-    """The flow, read where it is used; a file that was changed since the start is refused."""
-    settings = load(order.config_path, allow_unknown_keys=True)
-    if settings.digest != order.config_digest:
-        raise ConfigError(f"{order.config_path} changed since the flow was started", hint="start it again")
-    return settings.flow(FlowName(order.source, order.target))
+    """The flow as the order says, with the secrets of the file where it is used."""
+    return order.settings.load().flow(FlowName(order.source, order.target))
 
 
 # --- the list of partitions: written by the driver, read by Spark's planner on the same machine ----------------------

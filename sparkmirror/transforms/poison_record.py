@@ -45,7 +45,7 @@ def _failure(
         return ""
     topic, wanted = suspect.partition
     edges = [{topic: {str(p): edge if p == wanted else 0 for p in range(suspect.partitions)}} for edge in (start, end)]
-    options = {"config": order.config_path, "cluster": flow.source.alias, "subscribe": topic}
+    options = {"config": order.settings.text(), "cluster": flow.source.alias, "subscribe": topic}
     options["startingOffsets"], options["endingOffsets"] = map(json.dumps, edges)
     if flow.reads_committed:
         options["kafka.isolation.level"] = "read_committed"

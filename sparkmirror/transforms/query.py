@@ -151,7 +151,7 @@ class QueryRun:
             rows = filled_up(session.readStream.format(source).option("order", self._branch(number, use).text()).load())
             out = changed(rows, number)
             if use_of(rows, out, self._ours) != use:
-                where = f"{self.order.config_path}: {self._flow.name}"
+                where = f"{self.order.settings.path}: {self._flow.name}"
                 raise ConfigError(f"{where}: a transform returns a different plan on each call")
             branches.append(as_written(out, spooled))
         return reduce(lambda left, right: left.unionByName(right), branches)

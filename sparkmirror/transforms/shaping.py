@@ -30,7 +30,7 @@ def shaped(
     transforms: Sequence[TransformSettings],
 ) -> DataFrame:
     """The rows after their transforms; raises `ConfigInvalid` for one that cannot be used."""
-    where = f"{order.config_path}: {flow.name}"
+    where = f"{order.settings.path}: {flow.name}"
     rows = transformed(session, rows, transforms, where=where, folder=flow.folder)
     if flow.connect_transforms:
         # Connect's transforms see the name of the topic on the target, and headers as the converter will write them.

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from sparkmirror.clusters import EARLIEST, LATEST, ClusterClient, list_offsets
-from sparkmirror.config import FlowSettings, Settings, TransformSettings
+from sparkmirror.config import FlowSettings, SentSettings, Settings, TransformSettings
 from sparkmirror.datasource.registering import register
 from sparkmirror.errors import ConfigInvalid
 from sparkmirror.model import TopicPartition
@@ -92,7 +92,7 @@ def _tried(
     records: list[TriedRecord] = []
     plan = ""
     where = f"{settings.path}: {flow.name}"
-    order = QueryOrder.of_trial(settings.path, settings.digest, flow.name)
+    order = QueryOrder.of_trial(SentSettings.of(settings, flow.name, settings.path), flow.name)
     # Connect's transforms name topics as the target does.
     name = policy_for(flow).format_remote_topic(flow.name.source, topic) if flow.connect_transforms else topic
     for partition, (start, end) in ranges.items():

@@ -5,9 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from sparkmirror.config import load
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.model import FlowName
 from sparkmirror.session import SparkSlots
 from sparkmirror.slot.slot import Slot, SlotOrder
 
@@ -26,7 +24,7 @@ class ThreadSlots(SparkSlots):
 
     def _serve(self, order: SlotOrder, ended: Callable[[SlotOrder, str], None]) -> None:
         try:
-            slot = Slot(order, load(order.config_path).flow(FlowName(order.source, order.target)))
+            slot = Slot(order, order.flow_settings())
             self._running[order] = slot
             ended(order, slot.run())
         except SparkmirrorError as error:

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from sparkmirror.cli.signals import Signals
+
 # Drains for 1.5 s after the first signal, as a run drains its flows.
 PROGRAM = """
 import time
@@ -38,12 +40,34 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, output.splitlines()[-1]
 
 
-@pytest.mark.parametrize("numbers", [(TERM, TERM), (TERM, HUP), (HUP, TERM), (HUP, HUP), (INT, TERM), (HUP,)])
+@pytest.mark.parametrize("numbers", [(TERM, TERM), (TERM, HUP), (HUP, TERM), (HUP, HUP, TERM), (INT, TERM)])
 def test_signals_of_one_request_drain(numbers: tuple[signal.Signals, ...]) -> None:
     with started() as process:
         for number in numbers:
             process.send_signal(number)
         assert ended(process) == (0, "drained")
+
+
+def test_a_hangup_asks_for_a_reload_each_time_and_ends_nothing() -> None:
+    program = PROGRAM.replace("    while not signals.asked:\n", "    while not signals.asked:\n"
+                              "        if signals.take_reload():\n            print('reload', flush=True)\n")  # fmt: skip
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        for _ in range(2):
+            process.send_signal(HUP)
+            assert process.stdout.readline() == "reload\n"
+        process.send_signal(TERM)
+        assert ended(process) == (0, "drained")
+
+
+def test_a_hangup_of_the_terminal_drains(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shell and kernel send it when a terminal closes."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    with Signals() as signals:
+        signals.is_deferred = True
+        signal.raise_signal(HUP)
+        assert (signals.asked, signals.is_reload_asked) == (True, False)
 
 
 def test_gnu_timeout_drains() -> None:

@@ -26,6 +26,7 @@ from sparkmirror.ledger import (
     Release,
     Routed,
     Run,
+    RunSettings,
     SlotBeat,
     SlotStop,
     SourceEnds,
@@ -124,6 +125,11 @@ RECORDS = {
     StoredPositions: st.builds(StoredPositions, texts, small, texts, st.lists(small, max_size=3).map(tuple)),
     CopiedTopic: st.builds(CopiedTopic, texts, texts),
     Wish: st.builds(Wish, texts, texts, texts, small, texts, topics, st.integers(-1, 100)),
+    RunSettings: st.builds(
+        RunSettings, texts, offsets, st.lists(st.tuples(texts, texts), max_size=2).map(tuple),
+        st.lists(texts, max_size=2).map(tuple), offsets | st.just(-1), texts,
+        st.lists(st.tuples(texts, texts, texts, texts), max_size=2).map(tuple),
+    ),
 }  # fmt: skip
 
 HERE, FIRST, AT = TopicPartition("ü.t", 3), Attempt(1, 2, 3), Position(10, 20, 30)
@@ -158,6 +164,10 @@ WRITTEN = [
         '["wish","source","t",3]',
         '{"state":"stopped","who":"ann","time":5,"request":"r1"}',
     ),
+    (RunSettings("host:1", 5, (("a->b.topics", "x"),), ("a.sasl.jaas.config",), 9, "", (("tasks.max", "1", "2", "why"),)),
+     '["settings"]',
+     '{"owner":"host:1","time":5,"texts":[["a->b.topics","x"]],"secrets":["a.sasl.jaas.config"],"changed":9,'
+     '"refused":[["tasks.max","1","2","why"]]}'),
     (StoredPositions("t", 1, "o", (100, 101)), '["stored","t",1]', '{"offsets topic id":"o","partitions":[100,101]}'),
     (Open(HERE, FIRST, None, -2, -1, "A.t", 4, 5, AT, "s", "t", True, False, True, False, -1, None),
      '["open","ü.t",3,[1,2,3]]',
@@ -245,6 +255,8 @@ def _identity(record: object) -> object:
             return record.topic
         case Wish():
             return record.key
+        case RunSettings():
+            return None
         case Receipt():
             start = record.runs[0].upstream if record.runs else -1
             return record.partition, record.attempt, start, record.is_final

@@ -122,7 +122,7 @@ def test_every_line_is_of_the_form_that_prometheus_reads() -> None:
     lines = exposition(metrics.metrics(0.0)).splitlines()
     assert [found for found in lines if not line.fullmatch(found)] == []
     types = [found.split()[2] for found in lines if found.startswith("# TYPE")]
-    assert len(types) == len(set(types)) == 45
+    assert len(types) == len(set(types)) == 47
 
 
 def test_prometheus_own_parser_reads_every_line_with_the_labels_of_the_file() -> None:
