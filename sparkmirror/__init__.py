@@ -107,6 +107,6 @@ def run(
     raised again). Raises what ended a flow. A partition that stopped is in the statuses and raises nothing.
     """
     from sparkmirror.control import RunOptions, run_flows
-    from sparkmirror.positions import LIVE_VERBS
+    from sparkmirror.failover import OWNER_VERBS
 
-    return run_flows(settings, RunOptions(once, targets, take_over, standby, master, dict(conf or {}), LIVE_VERBS))
+    return run_flows(settings, RunOptions(once, targets, take_over, standby, master, dict(conf or {}), OWNER_VERBS))

@@ -37,7 +37,9 @@ SparkmirrorError
 │   └── TransformMissing            transforms that were removed from the file left a range of records half sent
 ├── OwnershipError              another process owns the flow
 │   ├── FlowOwnedByAnother
+│   │   └── FlowFailedOver          the flow was failed over: nobody copies it until it is failed back
 │   └── RequestUnanswered           the owner did not answer a request in time
+├── FailoverUnfinished          a step of a failover could not end in time
 └── InternalError               our own invariant failed
 """
 
@@ -295,10 +297,22 @@ class FlowOwnedByAnother(OwnershipError):
     code = "FLOW_OWNED_BY_ANOTHER"
 
 
+class FlowFailedOver(FlowOwnedByAnother):
+    """The flow was failed over: applications write to the target now, and nobody copies into it until the failback."""
+
+    code = "FLOW_FAILED_OVER"
+
+
 class RequestUnanswered(OwnershipError):
     """The live owner did not answer a request in time: it is busy, or older than requests."""
 
     code = "REQUEST_UNANSWERED"
+
+
+class FailoverUnfinished(SparkmirrorError):
+    """A step of a failover could not end in time. The same command goes on where it was."""
+
+    code, exit_status, http_status = "FAILOVER_UNFINISHED", 4, 409
 
 
 class InternalError(SparkmirrorError):

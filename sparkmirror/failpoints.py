@@ -16,8 +16,9 @@ from pathlib import Path
 from sparkmirror.errors import ConfigError
 
 # In the order in which an attempt reaches them; faults.md names them K1 to K9. `slots.silent` is the
-# driver's, about to give up a slot; `request.…` are the owner's, around its answer to a request; the last
-# three belong to the transform query: two in a task, one in the driver, before it reads which records landed.
+# driver's, about to give up a slot; `request.…` are the owner's, around its answer to a request; `failover.…`
+# are the command's, behind a group and behind each step; the last three belong to the transform query: two in
+# a task, one in the driver, before it reads which records landed.
 POINTS = (
     "attempt.opened",
     "relay.before_produce",
@@ -34,6 +35,10 @@ POINTS = (
     "request.taken",
     "request.before_answer",
     "request.answered",
+    "failover.group_placed",
+    "failover.step",
+    "failback.step",
+    "failback.resumed",
     "transform.intent_acked",
     "transform.batch_acked",
     "transform.log_settled",

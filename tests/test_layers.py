@@ -18,7 +18,7 @@ ORDER = (
     "config", "wire", "topology", "ledger", "offsets", "comparison", "status",
     "failpoints", "process", "clusters", "state", "client",
     "slot", "session", "datasource", "transforms", "driver", "worker_daemon", "control",
-    "diagnose", "examination", "positions", "verification", "metrics", "rest", "local", "spark", "cli",
+    "diagnose", "examination", "positions", "verification", "failover", "metrics", "rest", "local", "spark", "cli",
     "__init__", "__main__",
 )  # fmt: skip
 PURE = frozenset({*ORDER[: ORDER.index("status") + 1], "diagnose"})

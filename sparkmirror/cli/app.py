@@ -15,6 +15,7 @@ from sparkmirror.cli.completion import VARIABLE, completion, prepare_completion
 from sparkmirror.cli.config import config
 from sparkmirror.cli.demo import demo
 from sparkmirror.cli.doctor import doctor
+from sparkmirror.cli.failover import drill, failback, failover
 from sparkmirror.cli.history import history
 from sparkmirror.cli.inspect import InspectCommand, InspectorCommand, inspect
 from sparkmirror.cli.offsets import offsets
@@ -60,6 +61,9 @@ app.command(cls=UsageCommand)(reads_file(restart))
 for wish in (pause, resume, stop):
     app.command()(reads_file(wish))
 app.command(cls=UsageCommand)(reads_file(history))
+app.command()(reads_file(failover))
+app.command()(reads_file(failback))
+app.command()(reads_file(drill))
 app.command(cls=UsageCommand)(reads_file(records))
 app.command("try")(reads_file(try_command))
 app.command()(completion)

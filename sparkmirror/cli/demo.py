@@ -22,10 +22,10 @@ from sparkmirror.cli.text import amount, megabytes, printable
 from sparkmirror.config import load
 from sparkmirror.control import Mirror, RunOptions
 from sparkmirror.diagnose.exit_status import INTERRUPTED
+from sparkmirror.failover import OWNER_VERBS
 from sparkmirror.local import KAFKA_VERSION, LocalCluster, kafka_jars, open_clusters
 from sparkmirror.local.reading import JavaRecord, compare, java_records, topic_ends
 from sparkmirror.model import TopicPartition
-from sparkmirror.positions import LIVE_VERBS
 from sparkmirror.status import FlowStatus
 
 # Most of the demo is starting JVMs (brokers, producers, Spark, eight console consumers: 76 s of CPU for 2,000 records);
@@ -166,7 +166,7 @@ def _mirror(source: LocalCluster, file: Path, first_load: int, size: int, signal
     _say(f"sparkmirror run mm2.properties: Spark in local mode, {SLOTS} slots, each one long task that copies batches")
     _say("  as bytes from A to B; some more records are written to A while it runs")
     watch = _Watch(source.bootstrap, first_load, size)
-    mirror = Mirror(load(str(file)), RunOptions(verbs=LIVE_VERBS))
+    mirror = Mirror(load(str(file)), RunOptions(verbs=OWNER_VERBS))
     try:
         watch.story.status = drive(mirror, view_for(Console()), signals, once=False, is_enough=watch.is_enough)
     finally:

@@ -46,6 +46,7 @@ _STYLES = {
     "paused": "cyan",
     "stopped": "bold red",
     "failed": "bold red",
+    "failed over": "bold yellow",
     "recovering": "yellow",
     "waiting": "yellow",
 }

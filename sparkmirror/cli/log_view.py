@@ -35,7 +35,7 @@ TROUBLES_MAX = 50  # trouble lines per update: an unreachable cluster stops thou
 _LEVELS = {"stopped": "ERROR", "recovering": "WARN", "waiting": "WARN"}  # of a partition
 _SUMMARY_LEVELS = _LEVELS | {"degraded": "WARN"}
 # Of a flow: recovering and stopping are normal states.
-_FLOW_LEVELS = {"failed": "ERROR", "waiting": "WARN", "unknown": "WARN"}
+_FLOW_LEVELS = {"failed": "ERROR", "failed over": "WARN", "waiting": "WARN", "unknown": "WARN"}
 
 
 class LogFormat(StrEnum):

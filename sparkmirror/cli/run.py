@@ -20,8 +20,8 @@ from sparkmirror.cli.text import printable
 from sparkmirror.cli.usage import load
 from sparkmirror.config import Settings
 from sparkmirror.control import Mirror, RunOptions
+from sparkmirror.failover import OWNER_VERBS
 from sparkmirror.metrics import MetricsFile
-from sparkmirror.positions import LIVE_VERBS
 from sparkmirror.slot.heap import FreedMemory, return_freed_memory
 from sparkmirror.status import FlowStatus
 
@@ -96,7 +96,7 @@ def run(
     settings = load(file)
     if standby and take_over:
         raise typer.BadParameter("cannot be combined with --take-over", param_hint="--standby")
-    options = RunOptions(once, clusters, take_over, standby, master, settings_of(conf or []), LIVE_VERBS)
+    options = RunOptions(once, clusters, take_over, standby, master, settings_of(conf or []), OWNER_VERBS)
     return_freed_memory()
     mirror = Mirror(settings, options)
     access = AccessOptions(listen_token, listen_operate_token, listen_certificate, listen_open)

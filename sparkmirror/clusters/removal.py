@@ -1,17 +1,18 @@
-"""Taking away: topics, waited for until no broker shows them any more, and commits of groups."""
+"""Taking away: topics, waited for until no broker shows them any more, groups, and commits of groups."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Any
 
-from kafka.protocol.admin import DeleteTopicsRequest
+from kafka.protocol.admin import DeleteGroupsRequest, DeleteTopicsRequest
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.consumer import OffsetDeleteRequest
 
 from sparkmirror.clusters import clock
 from sparkmirror.clusters.client import ClusterClient, by_topic
 from sparkmirror.clusters.connection import Connection
+from sparkmirror.clusters.error_codes import is_retriable
 from sparkmirror.clusters.metadata import metadata_request, metadata_version, read_metadata
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.model import TopicPartition
@@ -79,6 +80,24 @@ def delete_group_offsets(
         }
 
     return client.retry(send) if wanted else {}
+
+
+def delete_groups(client: ClusterClient, groups: Collection[str]) -> dict[str, int]:
+    """Removes groups without members, with all that they committed; the error code of each, 0 for done or not there."""
+
+    def send(group: str) -> int:
+        answer = client.ask_node(
+            client.coordinator(group, transactional=False),
+            lambda c: DeleteGroupsRequest(
+                version=c.version(ApiKey.DeleteGroups, lowest=0, highest=2), groups_names=[group]
+            ),
+        )
+        [found] = answer.results
+        if is_retriable(found.error_code):
+            client.check(found.error_code, f"removal of group {group}")
+        return 0 if found.error_code == GROUP_ID_NOT_FOUND else int(found.error_code)
+
+    return {group: client.retry(lambda group=group: send(group)) for group in groups}  # type: ignore[misc]
 
 
 def _offset_delete(connection: Connection, group: str, partitions: list[TopicPartition]) -> Any:

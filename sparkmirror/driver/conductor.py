@@ -24,7 +24,7 @@ from sparkmirror.driver.moves.removed_positions import RemovedPositions
 from sparkmirror.driver.moves.repositioning import Ending
 from sparkmirror.driver.moves.requests import OWN_VERBS, Requests, Verb
 from sparkmirror.driver.moves.wishing import WISH_VERBS
-from sparkmirror.driver.owning import OwningInterrupted, own, wait_out_lease
+from sparkmirror.driver.owning import OwningInterrupted, own, require_not_failed_over, wait_out_lease
 from sparkmirror.driver.placing import Discover, Placing
 from sparkmirror.driver.recorder import Recorder
 from sparkmirror.driver.recovering import recover
@@ -39,6 +39,7 @@ from sparkmirror.errors import (
     ClusterError,
     ClusterUnreachable,
     ConnectionLost,
+    FlowFailedOver,
     FlowOwnedByAnother,
     InternalError,
     ReplicationLoop,
@@ -167,7 +168,8 @@ class Conductor:
             self.failure = InternalError(f"{self.status.name}: {type(error).__name__}: {error}")
         finally:
             if self.failure is not None:
-                self.status.state, self.status.reason = "failed", str(self.failure)
+                self.status.state = "failed over" if isinstance(self.failure, FlowFailedOver) else "failed"
+                self.status.reason = str(self.failure)
             self._close()
 
     def _run_as_owner(self) -> bool:
@@ -179,6 +181,7 @@ class Conductor:
             self._finish()
             if self._mm2.error is not None:
                 raise self._mm2.error
+            require_not_failed_over(self._context)
         except ReplicationLoop:
             self._finish()  # given back, so that the other flows of the loop see that this one has ended
             raise
@@ -281,6 +284,8 @@ class Conductor:
 
     def _own(self) -> None:
         self._mm2.refuse(self._stop)  # it may have been started while we stood by
+        self._context.ledger.read_all()
+        require_not_failed_over(self._context)  # also with --take-over
         self._context.ownership = own(self._context, self._stop)
         self.status.owner, self.status.owned_since_ms = self._context.owned.owner.name, int(time.time() * 1000)
 
@@ -306,10 +311,12 @@ class Conductor:
             self._noting("beat", lambda: self._excusing(self._context.beat))
             self._noting("slots", self._look_after_slots)
             self._noting("MirrorMaker 2", self._look_for_mm2)
-            self._noting("transform query", lambda: self._transforms.tend(self._recorder, self._take))
             if not self._holding.is_on:
                 self._noting("requests", lambda: self._requests.tend(self._recorder, self._ending))
                 self._noting("pauses", self._pausing.tend)
+            # From here on the source may be asked: if it is gone, requests are carried out nevertheless.
+            self._noting("recovery", self._recover)
+            self._noting("transform query", lambda: self._transforms.tend(self._recorder, self._take))
             self._run_due()
             if self.status.state == "waiting" and not self._silent:
                 self.status.state, self.status.reason = "running", ""
@@ -333,6 +340,8 @@ class Conductor:
         for record in self._poll():
             self._take(record)
         self._slots.check(self._slot_lost, restart=True)
+
+    def _recover(self) -> None:
         if not self._holding.is_on:
             self._recover_lost()
             self._pass_gaps()
@@ -534,7 +543,7 @@ class Conductor:
     # --- the end -----------------------------------------------------------------------------------------------
 
     def _is_done(self) -> bool:
-        if self._stop.is_set() or self._mm2.error is not None:
+        if self._stop.is_set() or self._mm2.error is not None or self._context.ledger.view.failover is not None:
             return True
         if not self._context.place.once or self._requests.is_busy:
             return False

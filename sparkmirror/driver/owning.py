@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from sparkmirror.clusters import fence_all
 from sparkmirror.driver.flow_context import FlowContext
 from sparkmirror.driver.flow_ledger import Entry
+from sparkmirror.errors import FlowFailedOver
 from sparkmirror.ledger import AskAppend, AskIsGone, AskLedger, AskProducer, Owner, Ownership, take_ownership
 from sparkmirror.process import Process
 from sparkmirror.slot.slot import LEASE_S
@@ -64,6 +66,19 @@ def _sees_beat(context: FlowContext, stop: threading.Event, present: Owner, watc
         if owner is not None and (owner.beat != present.beat or owner.released):
             return not owner.released
     return False
+
+
+def require_not_failed_over(context: FlowContext) -> None:
+    """Raises FlowFailedOver if the ledger, as far as it was read, says that applications moved to the target."""
+    found = context.ledger.view.failover
+    if found is None:
+        return
+    when = datetime.fromtimestamp(found.time_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    state = "was failed over" if found.is_done else "is being failed over"
+    raise FlowFailedOver(
+        f"{context.flow.name} {state} ({found.kind}) by {found.who} at {when}: nothing is copied any more",
+        hint=f"sparkmirror failover {context.place.file_words} shows it; with --abandon the flow may run again",
+    )
 
 
 def renew_producer(context: FlowContext) -> None:

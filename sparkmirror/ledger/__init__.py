@@ -4,6 +4,7 @@ from sparkmirror.ledger.answers import Expect, expectation
 from sparkmirror.ledger.compacting import ATTEMPTS_MAX, attempt_keys, compact, condense, outlived
 from sparkmirror.ledger.flow_records import (
     CopiedTopic,
+    Failover,
     OwnerAnswer,
     OwnerRequest,
     PartitionEnd,
@@ -127,6 +128,7 @@ __all__ = [
     "Doubt",
     "Ends",
     "Expect",
+    "Failover",
     "Found",
     "Gap",
     "Intent",

@@ -144,3 +144,24 @@ class RunSettings:
     changed_ms: WholeOrUnknown = -1
     error: str = ""
     refused: tuple[tuple[str, str, str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failover:
+    """The flow was failed over: nobody copies it until this record is removed.
+
+    `kind`: "planned" or "unplanned". `state`: "begun" from when the flow is stopped for it, "done" when all steps are.
+    """
+
+    request_id: str
+    kind: str
+    state: str
+    who: str
+    time_ms: Whole
+    command: str = ""  # as it was typed
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every step was carried out."""
+        return self.state == "done"

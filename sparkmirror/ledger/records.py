@@ -23,6 +23,7 @@ key                                             value
 ["ends", topic, chunk]                          where the source's partitions ended when the owner last saw them change
 ["topic", topic]                                a topic that the owner copies or is about to copy, and where to
 ["wish", connector, topic, partition]           what somebody wants paused or stopped until it is resumed; null: all of them
+["failover"]                                    the flow was failed over: nobody copies it
 ["stored", topic, chunk]                        partitions whose position lies in MirrorMaker 2's offsets topic of this id
 """
 
@@ -37,6 +38,7 @@ import msgspec
 from sparkmirror.errors import ReplicationError
 from sparkmirror.ledger.flow_records import (
     CopiedTopic,
+    Failover,
     OwnerAnswer,
     OwnerRequest,
     RunSettings,
@@ -297,7 +299,7 @@ class SlotStop:
 
 LedgerRecord = (
     Owner | Open | Started | Receipt | Closed | State | Release | Void | Gap | Intent | Routed | SlotBeat | SlotStop
-    | OwnerRequest | OwnerAnswer | SourceEnds | StoredPositions | CopiedTopic | Wish | RunSettings
+    | OwnerRequest | OwnerAnswer | SourceEnds | StoredPositions | CopiedTopic | Wish | RunSettings | Failover
 )  # fmt: skip
 
 _KINDS: dict[str, type[LedgerRecord]] = {
@@ -321,6 +323,7 @@ _KINDS: dict[str, type[LedgerRecord]] = {
     "topic": CopiedTopic,
     "wish": Wish,
     "settings": RunSettings,
+    "failover": Failover,
 }
 # Fields that have a shorter name in the value. Every other field has its own; the values' fields have the classes' order.
 _NAMES = {
@@ -364,6 +367,7 @@ _KEY_FIELDS: dict[type, set[str]] = {
     CopiedTopic: {"topic"},
     Wish: {"connector", "topic", "partition"},
     RunSettings: set(),
+    Failover: set(),
 }
 # Left out of the value while they say nothing, so that records of older versions keep their bytes.
 _UNLESS_EMPTY: dict[type, set[str]] = {
@@ -374,6 +378,7 @@ _UNLESS_EMPTY: dict[type, set[str]] = {
     OwnerAnswer: {"detail"},
     StoredPositions: {"ends"},
     RunSettings: {"changed", "error", "refused"},
+    Failover: {"command", "detail"},
 }
 _EMPTY: tuple[Any, ...] = ("", -1, {}, ())
 _VALUE_FIELDS = {
@@ -408,8 +413,8 @@ def encode(record: LedgerRecord) -> tuple[bytes, bytes]:
             key.append(record.topic)
         case Wish():
             key += (record.connector, record.topic or None, None if record.partition < 0 else record.partition)
-        case RunSettings():
-            pass
+        case RunSettings() | Failover():
+            pass  # one for the flow
         case _:
             key += (*record.partition, record.attempt)
     optional = _UNLESS_EMPTY.get(type(record))
@@ -461,7 +466,7 @@ def _of_key(kind: type[LedgerRecord], k: Any, v: Any) -> dict[str, Any]:
         return {"topic": k[1]}
     if kind is Wish:
         return {"connector": k[1], "topic": k[2] or "", "partition": -1 if k[3] is None else k[3]}
-    if kind is RunSettings:
+    if kind in (RunSettings, Failover):
         return {}
     partition, attempt = _place(k)
     found: dict[str, Any] = {"partition": partition, "attempt": attempt}
@@ -491,7 +496,7 @@ def removed(kind: str, *names: int | str | None) -> tuple[bytes, None]:
     return msgspec.json.encode([kind, *names]), None
 
 
-_OF_FLOW = (OwnerRequest, OwnerAnswer, SourceEnds, StoredPositions, CopiedTopic, Wish, RunSettings)
+_OF_FLOW = (OwnerRequest, OwnerAnswer, SourceEnds, StoredPositions, CopiedTopic, Wish, RunSettings, Failover)
 
 
 def decode_flow_key(key: bytes) -> tuple[str, tuple[str | int, ...]] | None:

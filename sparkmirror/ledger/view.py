@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from sparkmirror.ledger.blocks import Block, block_starts
 from sparkmirror.ledger.flow_records import (
     CopiedTopic,
+    Failover,
     OwnerAnswer,
     OwnerRequest,
     RunSettings,
@@ -253,6 +254,7 @@ class LedgerView:
         self.copied_topics: dict[str, str] = {}
         self.wishes: dict[WishKey, Wish] = {}
         self.settings: RunSettings | None = None
+        self.failover: Failover | None = None
         self.malformed = 0
 
     @property
@@ -307,6 +309,8 @@ class LedgerView:
                 self.wishes.pop(WishKey(connector, topic, partition), None)
             case "settings", ():
                 self.settings = None
+            case "failover", ():
+                self.failover = None
             case "topic", (str(name),):
                 self.copied_topics.pop(name, None)
             case "answer", (str(name), *by):
@@ -371,6 +375,8 @@ class LedgerView:
                 self.wishes[record.key] = record
             case RunSettings():
                 self.settings = record
+            case Failover():
+                self.failover = record
             case _:
                 self._apply_partition(self.of(record.partition), record)
 

@@ -12,6 +12,7 @@ from sparkmirror.positions.pausing import Wished, WishRequest, ask_for
 from sparkmirror.positions.requests import Goal, MoveRequest, StoragePlace, parse_goal
 from sparkmirror.positions.restarting import Restarted, RestartedPartition, RestartScope, restart
 from sparkmirror.positions.snapshots import Snapshot, read_snapshot
+from sparkmirror.positions.stored import present_topics
 from sparkmirror.positions.target_state import GroupCommit, TargetPlan
 from sparkmirror.positions.undo_file import read_text
 from sparkmirror.positions.undoing import UndoRequest, UndoVerdict, WrittenBack, undo
@@ -49,6 +50,7 @@ __all__ = [
     "history_of",
     "list_positions",
     "parse_goal",
+    "present_topics",
     "preview",
     "read_entries",
     "read_snapshot",

@@ -55,7 +55,7 @@ class ConnectState(Enum):
 _RANKS = {state: rank for rank, state in enumerate(ConnectState)}
 _OF_FLOW = {
     "starting": ConnectState.UNASSIGNED, "taking ownership": ConnectState.UNASSIGNED, "standby": ConnectState.UNASSIGNED,
-    "failed": ConnectState.FAILED, "recovering": ConnectState.RESTARTING,
+    "failed": ConnectState.FAILED, "failed over": ConnectState.STOPPED, "recovering": ConnectState.RESTARTING,
 }  # fmt: skip
 _OF_PARTITION = {"stopped": ConnectState.FAILED, "recovering": ConnectState.RESTARTING}
 _OF_WISH = {PAUSED: ConnectState.PAUSED, STOPPED: ConnectState.STOPPED}

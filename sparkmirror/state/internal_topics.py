@@ -20,6 +20,7 @@ from typing import Protocol
 from sparkmirror.ledger import (
     Attempt,
     CopiedTopic,
+    Failover,
     LedgerRecord,
     LedgerView,
     Open,
@@ -378,7 +379,7 @@ class LedgerTable:
                 self._maps.clear()  # a tombstone does not say whose map it changes
             case (
                 Owner() | SlotBeat() | SlotStop() | OwnerRequest() | OwnerAnswer() | SourceEnds() | StoredPositions()
-                | CopiedTopic() | Wish() | RunSettings()
+                | CopiedTopic() | Wish() | RunSettings() | Failover()
             ):  # fmt: skip
                 pass  # they say nothing of one partition's copy
             case _:

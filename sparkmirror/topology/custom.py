@@ -167,7 +167,8 @@ def _made(found: type, reference: str, texts: Mapping[str, str]) -> object:
 
 
 def _wants_config(found: type) -> bool:
-    if getattr(found.__init__, "__module__", "").startswith("sparkmirror."):  # type: ignore[misc]  # only its module
+    owner = next(base for base in found.__mro__ if "__init__" in vars(base))
+    if owner is not found and owner.__module__.startswith("sparkmirror."):
         return False  # inherited from a policy of ours, whose arguments are others
     try:
         parameters = inspect.signature(found).parameters.values()

@@ -63,6 +63,8 @@ class PositionWriter:
 
     def write_back(self, changes: Sequence[NextPosition]) -> None:
         """MM2's positions that are to lie further back."""
+        if not changes:
+            return  # the source may be gone, where offset syncs are
         recorder = self._recorder
         assert recorder is not None
         recorder.held -= {change.partition for change in changes}
@@ -83,6 +85,8 @@ class PositionWriter:
 
     def write_forward(self, changes: Sequence[NextPosition]) -> None:
         """MM2's positions, all of them; what cannot be written now stays due."""
+        if not changes:
+            return
         recorder = self._recorder
         assert recorder is not None
         for change in changes:

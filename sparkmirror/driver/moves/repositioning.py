@@ -162,6 +162,23 @@ class Repositioning:
             [TopicPartition(o.target_topic, o.partition.partition) for o in past],
         )
 
+    def fence_lost(self) -> None:
+        """Lets no attempt write on that did not end itself; a later run finds out where each ended. Only after `own`.
+
+        Unlike `end_attempts` it needs nothing of the source.
+        """
+        context = self._context
+        lost = lost_attempts(context.ledger.view)
+        if any(order.slot == TRANSFORM_QUERY for order in lost):
+            raise_query_epoch(context)
+        rest = [order for order in lost if order.slot != TRANSFORM_QUERY]
+        if any(order.producer_id != context.owned.owner.producer_id for order in rest):
+            wait_out_lease(context, self._stop)
+        present = context.target.view({order.target_topic for order in rest}).topics
+        places = [TopicPartition(order.target_topic, order.partition.partition) for order in rest]
+        there = [p for p in places if p.topic in present and not present[p.topic].error]
+        fence_all(context.target, context.transactional_id, context.owned.producer, there)
+
     def trouble(self, partition: TopicPartition) -> str:
         """Why it could not be found out where a partition's copy ends; empty if it could."""
         status = self._context.status.partitions.get(partition)

@@ -11,6 +11,7 @@ from sparkmirror.ledger import (
     Attempt,
     Closed,
     CopiedTopic,
+    Failover,
     Gap,
     Intent,
     IntentTarget,
@@ -130,6 +131,7 @@ RECORDS = {
         st.lists(texts, max_size=2).map(tuple), offsets | st.just(-1), texts,
         st.lists(st.tuples(texts, texts, texts, texts), max_size=2).map(tuple),
     ),
+    Failover: st.builds(Failover, texts, texts, texts, texts, small, texts),
 }  # fmt: skip
 
 HERE, FIRST, AT = TopicPartition("ü.t", 3), Attempt(1, 2, 3), Position(10, 20, 30)
@@ -168,6 +170,9 @@ WRITTEN = [
      '["settings"]',
      '{"owner":"host:1","time":5,"texts":[["a->b.topics","x"]],"secrets":["a.sasl.jaas.config"],"changed":9,'
      '"refused":[["tasks.max","1","2","why"]]}'),
+    (Failover("r", "planned", "begun", "ann", 5),
+     '["failover"]',
+     '{"request":"r","kind":"planned","state":"begun","who":"ann","time":5}'),
     (StoredPositions("t", 1, "o", (100, 101)), '["stored","t",1]', '{"offsets topic id":"o","partitions":[100,101]}'),
     (Open(HERE, FIRST, None, -2, -1, "A.t", 4, 5, AT, "s", "t", True, False, True, False, -1, None),
      '["open","ü.t",3,[1,2,3]]',
@@ -257,6 +262,8 @@ def _identity(record: object) -> object:
             return record.key
         case RunSettings():
             return None
+        case Failover():
+            return "the flow"
         case Receipt():
             start = record.runs[0].upstream if record.runs else -1
             return record.partition, record.attempt, start, record.is_final
