@@ -85,7 +85,7 @@ class AlignedComparison:
         )  # fmt: skip
         self._digest, self._recent = ContentDigest(), Recent(earlier)
         self._source, self._target = _Window(self._sides[0], self._digest), _Window(self._sides[1])
-        self._is_begun = wanted.is_anchored
+        self._is_begun, self._is_behind = wanted.is_anchored, False
         self._at = wanted.start, wanted.target_start
 
     def run(self) -> Findings:
@@ -93,7 +93,7 @@ class AlignedComparison:
         while not self.findings.is_full and not self.findings.reason:
             self._source.fill(CHUNK)
             self._target.fill(CHUNK)
-            if not self._source.entries and not self._target.entries:
+            if self._is_behind or (not self._source.entries and not self._target.entries):
                 break
             self._take_equal()
             if self._source.entries or self._target.entries:
@@ -149,9 +149,10 @@ class AlignedComparison:
 
     def _take_lag(self) -> None:
         """Nothing follows on the target: what need not be copied yet is no difference."""
-        late = sum(entry[0] >= self._range.lag_from for entry in self._source.entries)
-        self.findings.lag += late
-        self._source.entries = self._source.entries[: len(self._source.entries) - late]
+        late = next((at for at, entry in enumerate(self._source.entries) if entry[0] >= self._range.lag_from), None)
+        if late is not None:
+            self.findings.lag = self._range.end - self._source.entries[late][0]  # not read: there may be a day of it
+            self._source.entries, self._is_behind = self._source.entries[:late], True
 
     def _judge(self, ours: int, theirs: int) -> None:
         """The first so many entries of both sides have no equal in their place."""

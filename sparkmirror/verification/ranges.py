@@ -45,7 +45,7 @@ def unverified(span: Span, known: Sequence[Stretch]) -> Iterator[tuple[Point, Po
     """What of a span is not among the ranges that were verified before."""
     at, end = span.start, span.end
     for first, last, target_first, target_last in sorted(known):
-        if first >= end.upstream or last > end.upstream or target_last > end.downstream:
+        if first >= end.upstream:
             break
         if last < at.upstream or target_last < at.downstream:
             continue

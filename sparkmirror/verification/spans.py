@@ -107,7 +107,7 @@ class SpanPlanner:
 
     def _is_kept(self, known: Stretch, offset_map: OffsetMap) -> bool:
         spans = [span for span, places in self._plan.spans if places is not None]
-        is_exact = any(span.start.upstream <= known[0] and known[1] <= span.end.upstream for span in spans)
+        is_exact = any(span.start.upstream < known[1] and known[0] < span.end.upstream for span in spans)
         return not is_exact or still_holds(known, offset_map)
 
     # --- by the ledger -------------------------------------------------------------------------------------------
