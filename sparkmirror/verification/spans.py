@@ -138,8 +138,8 @@ class SpanPlanner:
             plan.spans.append((Span(begin, end, replace(shared, is_tail=is_closed)), offset_map))
         plan.copied_end = end.upstream
         if is_newest:
-            tail = Point(facts.mm2_next or 0, facts.target_ends.end)
-            self._by_contents(Point(*position[:2]), tail, is_anchored=True, is_tail=True)
+            # A live MirrorMaker 2 has copied more than its stored position says.
+            self._by_contents(Point(*position[:2]), self._end(), is_anchored=True, is_tail=True)
 
     def _downstream(self, offset_map: OffsetMap, upstream: int, end: Point) -> int:
         found = offset_map.downstream(upstream)

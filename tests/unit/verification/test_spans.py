@@ -30,11 +30,14 @@ def history(*runs: Run, end: Position) -> PartitionHistory:
     return found
 
 
-def planned(known: tuple[tuple[int, int, int, int], ...], *runs: Run, target_first: int = 0) -> PartitionPlan:
+def planned(
+    known: tuple[tuple[int, int, int, int], ...], *runs: Run, target_first: int = 0, mm2_next: int | None = None
+) -> PartitionPlan:
     end = Position(runs[-1].end, runs[-1].downstream + runs[-1].length, 0)
+    target_end = end.downstream + 5 * (mm2_next is not None)
     facts = PartitionFacts(
-        SOURCE, TARGET, IDS, PartitionEnds(0, end.upstream + 10, 0), PartitionEnds(target_first, end.downstream, 0),
-        history(*runs, end=end), OffsetMap(runs), None, None, False, False,
+        SOURCE, TARGET, IDS, PartitionEnds(0, end.upstream + 10, 0), PartitionEnds(target_first, target_end, 0),
+        history(*runs, end=end), OffsetMap(runs), mm2_next, None, False, False,
     )  # fmt: skip
 
     def no_logs():
@@ -57,6 +60,12 @@ def test_a_verified_range_that_goes_on_in_the_next_span_covers_this_one_to_its_e
     span = Span(Point(0, 0), Point(50, 50), ComparedRange(SOURCE, TARGET, 0, 0, 0, 0))
     assert list(unverified(span, [(0, 100, 0, 100)])) == []
     assert list(unverified(span, [(20, 100, 20, 100)])) == [((0, 0), (20, 20))]
+
+
+def test_a_live_mirror_maker_behind_our_copy_may_be_further_than_its_stored_position() -> None:
+    [_, (span, places, _)] = planned((), Run(0, 0, 100), mm2_next=103).pieces
+    assert (span.start, span.end, places) == ((100, 100), (110, 105), None)
+    assert (span.range.lag_from, span.range.is_tail) == (103, True)
 
 
 def test_what_lies_between_verified_samples_is_read() -> None:
