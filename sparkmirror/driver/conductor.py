@@ -62,6 +62,7 @@ from sparkmirror.ledger import (
 )
 from sparkmirror.model import TopicPartition
 from sparkmirror.session.spark_slots import SparkSlots
+from sparkmirror.status.failed_over import FAILED_OVER
 from sparkmirror.status.flow_status import FlowStatus
 from sparkmirror.status.state_code import RECOVERED, StateCode
 
@@ -168,7 +169,7 @@ class Conductor:
             self.failure = InternalError(f"{self.status.name}: {type(error).__name__}: {error}")
         finally:
             if self.failure is not None:
-                self.status.state = "failed over" if isinstance(self.failure, FlowFailedOver) else "failed"
+                self.status.state = FAILED_OVER if isinstance(self.failure, FlowFailedOver) else "failed"
                 self.status.reason = str(self.failure)
             self._close()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from sparkmirror.clusters import fence_all
@@ -15,6 +14,7 @@ from sparkmirror.errors import FlowFailedOver
 from sparkmirror.ledger import AskAppend, AskIsGone, AskLedger, AskProducer, Owner, Ownership, take_ownership
 from sparkmirror.process import Process
 from sparkmirror.slot.slot import LEASE_S
+from sparkmirror.status.failed_over import failover_hint, failover_words
 
 POLL_MS = 500
 WAIT_S = 0.5
@@ -73,12 +73,7 @@ def require_not_failed_over(context: FlowContext) -> None:
     found = context.ledger.view.failover
     if found is None:
         return
-    when = datetime.fromtimestamp(found.time_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    state = "was failed over" if found.is_done else "is being failed over"
-    raise FlowFailedOver(
-        f"{context.flow.name} {state} ({found.kind}) by {found.who} at {when}: nothing is copied any more",
-        hint=f"sparkmirror failover {context.place.file_words} shows it; with --abandon the flow may run again",
-    )
+    raise FlowFailedOver(failover_words(str(context.flow.name), found), hint=failover_hint(context.place.file_words))
 
 
 def renew_producer(context: FlowContext) -> None:

@@ -24,6 +24,7 @@ from sparkmirror.state.gathering import GatherOptions
 from sparkmirror.state.parts import Part
 from sparkmirror.status import FlowStatus, GroupCounts, PartitionStatus
 from sparkmirror.status.end_history import NO_HISTORY, EndHistory, ReadTimestamp
+from sparkmirror.status.failed_over import FAILED_OVER, failover_words
 from sparkmirror.status.wishes import CODES, resume_command, wish_words
 from sparkmirror.topology import policy_for
 from sparkmirror.wire import MalformedInternalRecord, decode_heartbeat, read_records
@@ -76,6 +77,8 @@ def _state(report: FlowReport) -> tuple[str, str]:
     """As sure as the clusters are: that nobody runs the flow may be known where nothing else is."""
     facts, runner = report.facts, report.facts.runner
     silence = "; ".join(outage.words for outage in facts.outages.values())
+    if facts.failover is not None and not runner.is_running:
+        return FAILED_OVER, "; ".join(text for text in (failover_words(facts.name, facts.failover), silence) if text)
     if runner.state in ("released", "dead", "never") and "target" not in facts.outages:
         about_flow = (f for f in report.findings if f.id == "D11" and not f.subject.topic and ON_REQUEST not in f.cause)
         found = next(about_flow, None)

@@ -19,6 +19,7 @@ from sparkmirror.driver.mm2_watch import HINT
 from sparkmirror.driver.starting import no_starting_point
 from sparkmirror.errors import (
     BrokerRefused,
+    FlowFailedOver,
     FlowOwnedByAnother,
     PositionRemoved,
     RecordTooLarge,
@@ -38,6 +39,7 @@ from sparkmirror.examination.plan_values import OMITS, REFUSES, RISKS, STOPS, WA
 from sparkmirror.ledger import SOURCE, Open, State, owned_by_another
 from sparkmirror.model import TopicPartition
 from sparkmirror.status import MirroredTopic
+from sparkmirror.status.failed_over import failover_hint, failover_words
 from sparkmirror.status.remedies import Remedies
 from sparkmirror.status.wishes import CODES, in_order, resume_command, wish_words
 from sparkmirror.topology import Action, TopicDecision, accepts_gap
@@ -89,6 +91,14 @@ def _internal_topics(found: PlanFacts, _: Decisions) -> Found:
             effect = REFUSES if topic.key == OFFSETS_FACTOR_KEY or "offset-syncs" in topic.key else WAITS
             error = internal_topic_refused(topic.cluster, topic.name, refused, topic.key, len(view.brokers))
             yield _raised(effect, error)
+
+
+def _failed_over(found: PlanFacts, _: Decisions) -> Found:
+    """No run starts a flow whose applications moved to the target."""
+    known = found.ledger.failover if found.ledger is not None else None
+    if known is not None:
+        words = failover_words(str(found.flow.name), known)
+        yield PlanFinding(REFUSES, FlowFailedOver.code, words, failover_hint(found.file_words))
 
 
 def _wishes(found: PlanFacts, _: Decisions) -> Found:
@@ -270,5 +280,5 @@ def _raised(effect: str, error: SparkmirrorError, partition: TopicPartition | No
 
 Finder = Callable[[PlanFacts, Decisions], Found]
 FINDERS: tuple[Finder, ...] = (
-    _owner, _mirror_maker, _loop, _wishes, _internal_topics, _topics, _hidden_settings, _partitions, _rules,
+    _failed_over, _owner, _mirror_maker, _loop, _wishes, _internal_topics, _topics, _hidden_settings, _partitions, _rules,
 )  # fmt: skip

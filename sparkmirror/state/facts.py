@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from sparkmirror.clusters import ClusterView, ListedGroup
 from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.config import FlowSettings
-from sparkmirror.ledger import Gap, SourceEnd, Wish, wish_on
+from sparkmirror.ledger import Failover, Gap, SourceEnd, Wish, wish_on
 from sparkmirror.model import Acl, ConfigEntry, Side, TopicPartition
 from sparkmirror.offsets import TimedCheckpoint
 from sparkmirror.offsets.proof import Proof
@@ -426,6 +426,7 @@ class Facts:
     source_seen_ms: int | None = None  # by us, else by the mirror
     decisions: tuple[TopicDecision, ...] = ()
     runner: Runner = Runner("", "unknown")
+    failover: Failover | None = None  # the flow's, if its ledger names one
     wishes: tuple[Wish, ...] = ()  # what somebody paused or stopped; of no meaning for MirrorMaker 2
     copies: Mapping[TopicPartition, Copy] = field(default_factory=dict)
     connectors: Mapping[str, Connector] = field(default_factory=dict)

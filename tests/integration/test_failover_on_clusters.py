@@ -140,7 +140,7 @@ def planned(
         story.said["drill"] = call("drill", str(path), "--report", str(path.with_name("drill.json")))
         story.said["drill again"] = call("drill", str(path), "--last", str(path.with_name("drill.json")))
         story.after = shown_state(pair)
-        story.said["plan"] = call("failover", str(path))
+        story.said["dry run"] = call("failover", str(path))
         options = {"group_id": pair.group("middle"), "enable_auto_commit": False, "auto_offset_reset": "earliest"}
         with closing(kafka.KafkaConsumer(pair.topic(1), bootstrap_servers=pair.primary.bootstrap, **options)) as consumer:
             await_true(lambda: consumer.poll(100) or consumer.assignment(), 60, "the consumer joins")
@@ -150,6 +150,8 @@ def planned(
         story.said["mirror"] = mirror.await_end(90)
     story.said["again"] = call("failover", str(path), "--yes")
     story.said["once"] = call("run", str(path), "--once")
+    for verb in ("plan", "doctor", "status"):
+        story.said[verb] = call(verb, str(path))
     story.said["take over"] = call("run", str(path), "--take-over")
     with live_mirror(path, "--standby") as standby:
         standby.await_said("was failed over", 60)
@@ -178,7 +180,7 @@ def test_a_drill_measures_and_leaves_everything_as_it_was(planned: Planned) -> N
 
 
 def test_the_plan_names_each_step_and_changes_nothing(planned: Planned) -> None:
-    status, output = planned.said["plan"]
+    status, output = planned.said["dry run"]
     assert status == 0, output
     for step in ("producers", "copied", "consumers", "stop", "groups", "access", "record"):
         assert f". {step}: " in output
@@ -214,7 +216,9 @@ def test_the_owner_ends_with_the_reason_and_no_run_copies_again(planned: Planned
     for name in ("mirror", "once", "take over"):
         status, output = planned.said[name]
         assert (status, "failed over (planned)" in output) == (5, True), f"{name}: {output}"
-    assert "failed over (planned)" in planned.said["standby"].output
+    for name in ("standby", "plan", "doctor", "status"):
+        assert "failed over (planned)" in planned.said[name].output, planned.said[name].output
+    assert planned.said["plan"].status == 4
     assert planned.said["standby"].status == 0
 
 

@@ -36,6 +36,7 @@ from sparkmirror.state.facts import (
     refused_by,
 )
 from sparkmirror.state.parts import Part
+from sparkmirror.status.failed_over import failover_words
 
 RUNNING = ("RUNNING", "RESTARTING")
 # Codes that stop a partition of sparkmirror until the operator decides; positions.py has its own checks for these.
@@ -226,6 +227,15 @@ def _bad_state(facts: Facts, what: str, task: TaskState, severity: Severity) -> 
 
 def _runner(facts: Facts) -> Verdicts:
     runner = facts.runner
+    if facts.failover is not None and not runner.is_running:
+        yield finding(
+            facts, "D11", WARNING, PROVEN, Subject(),
+            cause="the flow was failed over", message=failover_words(facts.name, facts.failover),
+            evidence=(Fact("ledger", f"request {facts.failover.request_id}", facts.failover.time_ms),),
+            mend="bring home what applications write on the target when they move back",
+            command=f"sparkmirror failback {facts.file_words}",
+        )  # fmt: skip
+        return
     lag = facts.lag
     evidence = (Fact("who runs the flow", f"{runner.program or 'nobody'}, {runner.state} "
                                           f"{runner.who}".strip(), runner.seen_ms),)

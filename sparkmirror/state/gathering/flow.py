@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from sparkmirror.config import FlowSettings, Settings
 from sparkmirror.config.properties import parse_properties
-from sparkmirror.ledger import Wish
+from sparkmirror.ledger import Failover, Wish
 from sparkmirror.model import FlowName
 from sparkmirror.state import FlowState, Note, now_ms, recorded_partitions, source_seen_ms
 from sparkmirror.state.facts import DEFAULT_OF, Connector, Facts, Malformed, OpenQuestion, Runner, Subject
@@ -103,6 +103,7 @@ def _gather(state: FlowState, settings: Settings, options: GatherOptions, past: 
         source_seen_ms=source_seen_ms(state),
         decisions=decisions,
         runner=runner,
+        failover=_failover(state),
         wishes=_wishes(state, runner),
         copies=copies,
         connectors=connectors,
@@ -181,6 +182,11 @@ def _runner(state: FlowState, commits: Commits, connectors: Mapping[str, Connect
 def _wishes(state: FlowState, runner: Runner) -> tuple[Wish, ...]:
     ledger = state.ledger()
     return () if ledger is None or runner.program == "mm2" else tuple(in_order(ledger.view.wishes.values()))
+
+
+def _failover(state: FlowState) -> Failover | None:
+    ledger = state.ledger()
+    return None if ledger is None else ledger.view.failover
 
 
 def _back(settings: Settings, flow: FlowSettings) -> FlowSettings | None:
