@@ -59,13 +59,14 @@ demo: install
 check: lint
 	@$(VENV)/bin/python -m pytest -q -n logical --dist worksteal --tb=short $(QUICK_TESTS) $(PYTEST_ARGS)
 
-# The brokers are fetched and Spark's start is prepared while the first tests, which need neither, run; a test that needs
-# brokers waits for them.
+# The brokers are fetched, Spark's start is prepared and a browser is installed (as root, where apt is) while the first tests,
+# which need none of them, run; a test that needs one waits for it. Without a browser the tests of the page are skipped.
 test: $(PACKAGES)
 	@$(VENV)/bin/python -m sparkmirror.local >/dev/null & fetching=$$!; \
 	$(VENV)/bin/python -m sparkmirror.transforms & preparing=$$!; \
+	PYTHONPATH=tests $(VENV)/bin/python -m browser & installing=$$!; \
 	$(VENV)/bin/python -m pytest -v -n 3 --dist $(DIST) --no-loadscope-reorder --tb=short --durations=10 $(PYTEST_ARGS); \
-	status=$$?; wait $$fetching && wait $$preparing && exit $$status
+	status=$$?; wait $$installing; wait $$fetching && wait $$preparing && exit $$status
 
 faults: jars
 	@$(VENV)/bin/python -m pytest -v -n 3 --dist $(DIST) --no-loadscope-reorder --tb=short --durations=10 \

@@ -38,8 +38,8 @@ SLOW_FILES = (
     "test_doctor_on_clusters.py",
     "test_inspect_on_clusters.py", "test_copy_state.py", "test_bad_input.py", "test_translate_on_clusters.py",
     "test_flows.py", "test_tokens.py", "test_groups_on_clusters.py", "test_key_stores.py", "test_idle_flow.py",
-    "test_handover_groups.py", "test_broker_contract.py", "test_reload_on_clusters.py",
-    "test_reload_of_logins.py",
+    "test_handover_groups.py", "test_page_in_browser.py", "test_page_on_clusters.py", "test_broker_contract.py",
+    "test_reload_on_clusters.py", "test_reload_of_logins.py",
 )  # fmt: skip
 # kafka-python, which writes and looks in tests with real brokers, leaves sockets behind when a broker is dead or frozen.
 # They are found when garbage is collected, in whatever test that happens.

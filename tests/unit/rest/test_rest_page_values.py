@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from urllib.parse import parse_qsl
 
 import pytest
 from browser.flows import TOO_LARGE, a_flow, a_partition, a_readiness, healthy, now_ms
+from fake.pair import FACTORS, fake_pair
 
+from sparkmirror.config import load
 from sparkmirror.diagnose.findings import Severity
 from sparkmirror.rest.page.actions import ACTIONS, ActionScope, plan_of
 from sparkmirror.rest.page.attention import attention, split_command
 from sparkmirror.rest.page.axes import STALE_MS, copying, failover
 from sparkmirror.rest.page.charts import charts
-from sparkmirror.rest.page.readings import NOT_READ, FlowReading
+from sparkmirror.rest.page.readings import NOT_READ, FlowReading, read_flow
 from sparkmirror.rest.page.samples import SAMPLE_MS, FlowRecorder, FlowSample
 from sparkmirror.rest.page.wanted import PageQuery, wanted_of
 from sparkmirror.status import FlowStatus
@@ -156,3 +159,18 @@ def test_what_a_reader_wants_survives_the_url() -> None:
     wanted = PageQuery("a b&c", "stopped", "lag", 3, "x", 2, True)
     assert wanted_of(dict(parse_qsl(wanted.query()))) == wanted
     assert PageQuery().query() == ""
+
+
+def test_groups_findings_and_history_are_read_from_both_clusters(tmp_path: Path) -> None:
+    with fake_pair({}) as pair:
+        pair.source.create_topic("wanted", 2)
+        path = tmp_path / "mm2.properties"
+        lines = ["clusters = A, B", "A->B.enabled = true", *(f"{key} = 1" for key in FACTORS)]
+        lines += [f"{name}.bootstrap.servers = {c.bootstrap}" for name, c in (("A", pair.source), ("B", pair.target))]
+        path.write_text("\n".join(lines), encoding="utf-8")
+        settings = load(str(path))
+        found = read_flow(settings, settings.enabled_flows(None)[0])
+        assert pair.writes() == []
+    assert found.readiness is not None and found.readiness.groups == 0
+    assert (found.trouble, found.outages, found.history) == ("", (), ())
+    assert found.report is not None and "nobody runs the flow" in [finding.cause for finding in found.report.findings]

@@ -4,11 +4,12 @@
 
 (() => {
   const SILENT_MS = 5000; // a second passes between two ticks; so many missed ones are a lost connection
+  const GRACE_MS = 3000; // for the first tick of a page that was hidden
   const OLD_MS = 15000; // figures that old are greyed, also while the connection stands
   const main = document.getElementById("main");
   const live = document.getElementById("live");
   const say = document.getElementById("announce");
-  let source = null, heardAt = 0, asOf = 0, ageAtHearing = 0, isLost = false;
+  let source = null, heardAt = 0, asOf = 0, ageAtHearing = 0, graceUntil = 0, isLost = false;
 
   // --- merging ----------------------------------------------------------------------------------------------------
 
@@ -53,6 +54,13 @@
     }
   };
 
+  // A row that moves to another place loses the focus on its way.
+  const mergeKeepingFocus = (old, fresh) => {
+    const focused = document.activeElement;
+    mergeChildren(old, fresh);
+    if (focused && focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
+  };
+
   // --- times --------------------------------------------------------------------------------------------------------
 
   const ZONES = ["UTC", "local", "ago"];
@@ -77,6 +85,7 @@
   const showAge = () => {
     if (!live) return;
     const age = ageAtHearing + (performance.now() - heardAt);
+    if (document.hidden || performance.now() < graceUntil) return;
     const lost = performance.now() - heardAt > SILENT_MS;
     const old = lost || age > OLD_MS;
     const at = clock(new Date(asOf));
@@ -107,7 +116,7 @@
       const old = document.getElementById(id);
       if (!old) return;
       const before = announced();
-      mergeChildren(old, parsed(html));
+      mergeKeepingFocus(old, parsed(html));
       writeTimes(old);
       const after = announced();
       if (after !== before) say.textContent = after;
@@ -117,6 +126,7 @@
       heardAt = performance.now();
       asOf = tick.as_of_ms;
       ageAtHearing = Math.max(0, tick.now_ms - tick.as_of_ms);
+      graceUntil = 0;
       showAge();
     });
     // A browser gives up for good when it was answered with an error; we do not.
@@ -140,7 +150,7 @@
       const fresh = page.getElementById("main");
       if (push) history.pushState(null, "", target);
       mergeAttributes(main, fresh);
-      mergeChildren(main, fresh);
+      mergeKeepingFocus(main, fresh);
       document.title = page.title;
       writeTimes(main);
       connect();
@@ -242,7 +252,11 @@
     asOf = Number(live.dataset.asOf);
     heardAt = performance.now();
     setInterval(() => { showAge(); if (zone === "ago") writeTimes(document); }, 1000);
-    document.addEventListener("visibilitychange", connect);
+    // A hidden page asks for nothing, so that a browser's six connections are left to those that are looked at.
+    document.addEventListener("visibilitychange", () => {
+      graceUntil = performance.now() + GRACE_MS;
+      connect();
+    });
     writeTimes(document);
     connect();
   }
