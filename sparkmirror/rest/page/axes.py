@@ -10,6 +10,7 @@ from sparkmirror.rest.page.tones import tone_of
 from sparkmirror.status import FlowLag, FlowStatus, counted_states, flow_lag, flow_reason, flow_state, stopped_partitions
 from sparkmirror.status.words import amount, duration
 
+BEHIND_S = 10.0  # what a flow that copies is behind is younger
 STALE_MS = 300_000  # an inspection that is older says nothing of now
 
 
@@ -43,7 +44,8 @@ _COPYING = {
     "running": ("yes", "Every partition copies."), "degraded": ("partly", ""), "stopped": ("no", "No partition copies."),
     "closed": ("closed", "It copied everything there was, and ended."),
     "standby": ("standby", "Another process owns the flow; this one takes over if that one ends."),
-    "failed": ("no", "The flow ended with an error."), "paused": ("paused", "Somebody paused it."),
+    "failed": ("no", "The flow ended with an error."), "failed over": ("failed over", "Applications are on the target."),
+    "paused": ("paused", "Somebody paused it."),
     "starting": ("starting", "It is about to start."), "opening": ("opening", "Its partitions are being opened."),
     "taking ownership": ("taking ownership", "It waits until former writers are fenced."),
     "recovering": ("recovering", "It finds out how far a lost task came."), "stopping": ("stopping", "It is draining."),
@@ -65,6 +67,7 @@ def copying(flow: FlowStatus, records_per_s: float | None) -> Axis:
         if rest:
             others = ", ".join(f"{amount(number)} {name}" for number, name in rest)
             text = f"{amount(count - sum(number for number, _ in rest))} of {amount(count)} partitions copy; {others}."
+            word = "partly"
     if flow_reason(flow) and state not in ("running", "degraded"):
         text = flow_reason(flow)
     rate = "?" if records_per_s is None else f"{amount(records_per_s)}/s"
@@ -117,6 +120,10 @@ def _verdict(flow: FlowStatus, reading: FlowReading) -> tuple[str, str]:
         return "at risk", f"{_count(bad, 'group')} with a warning: {found.tally.causes[0].cause.title}."
     if flow_state(flow) == "unknown" or flow_lag(flow).records is None:
         return "unknown", "Groups are ready; how much is not copied cannot be known now."
+    lag = flow_lag(flow)
+    if lag.records and (lag.seconds is None or lag.seconds >= BEHIND_S):
+        age = "" if lag.seconds is None else f", the oldest for {_age(lag.seconds)}"
+        return "at risk", f"Groups are ready; {_count(lag.records, 'record')} {_are(lag.records)} not copied{age}."
     if found.tally.unknown:
         return "unknown", f"{_count(found.tally.unknown, 'position')} could not be proven."
     if not found.groups:
@@ -137,6 +144,10 @@ def _age(seconds: float) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{amount(number)} {_noun(number, noun)}"
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def _noun(number: int, noun: str) -> str:

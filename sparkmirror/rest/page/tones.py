@@ -14,7 +14,7 @@ from __future__ import annotations
 
 _TONES = {
     "running": "good", "copying": "good", "ready": "good", "yes": "good", "exact": "good",
-    "standby": "idle", "closed": "idle", "paused": "idle", "released": "idle", "info": "idle",
+    "standby": "idle", "closed": "idle", "paused": "idle", "released": "idle", "failed over": "idle", "info": "idle",
     "starting": "busy", "taking ownership": "busy", "opening": "busy", "recovering": "busy", "stopping": "busy",
     "waiting": "warn", "degraded": "warn", "at risk": "warn", "warning": "warn", "partly": "warn",
     "stopped": "bad", "failed": "bad", "no": "bad", "error": "bad",

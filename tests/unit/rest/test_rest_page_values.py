@@ -113,7 +113,7 @@ def test_a_well_flow_needs_no_attention() -> None:
     [
         (a_flow(*healthy(1, 3)), "yes", "All 3 partitions copy."),
         (a_flow(), "yes", "There is nothing to copy yet."),
-        (a_flow(a_partition("a", 0), a_partition("a", 1, state="paused")), "yes", "1 of 2 partitions copy; 1 paused."),
+        (a_flow(a_partition("a", 0), a_partition("a", 1, state="paused")), "partly", "1 of 2 partitions copy; 1 paused."),
         (a_flow(a_partition("a", 0), a_partition("a", 1, **STOPPED)), "partly", "1 of 2 partitions stopped."),
         (a_flow(state="unknown", reason="A is silent"), "unknown", "A is silent"),
         (a_flow(state="waiting", reason="B is away"), "waiting", "B is away"),
