@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 PACKAGES = ("chromium", "chromium-driver", "fonts-dejavu-core")
 LOCK = Path(tempfile.gettempdir()) / f"sparkmirror-chromium.{os.getuid()}.lock"
-INSTALL_S, WAIT_S = 600.0, 60.0
+INSTALL_S, REQUIRE_S, WAIT_S = 300.0, 60.0, 60.0  # it begins minutes before the first test that needs it
 SERIOUS = ("serious", "critical")
 ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars")
 __all__ = ["Browser", "Keys", "browsers", "install", "require"]
@@ -56,11 +56,22 @@ def install() -> str:
 
 def require() -> None:
     """Skips the test unless there is a browser; waits for one that is being installed."""
-    if not is_there() and LOCK.exists():
-        with LOCK.open("r") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH)
+    deadline = time.monotonic() + REQUIRE_S
+    while not is_there() and _is_being_installed() and time.monotonic() < deadline:
+        time.sleep(1.0)
     if not is_there():
         pytest.skip(f"Chromium is not installed: apt-get install {' '.join(PACKAGES)}")
+
+
+def _is_being_installed() -> bool:
+    if not LOCK.exists():
+        return False
+    with LOCK.open("r") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
 
 
 class Browser:
