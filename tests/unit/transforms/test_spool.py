@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkmirror.config import SentSettings
 from sparkmirror.errors import InternalError, RecordTooLarge
 from sparkmirror.model import TopicPartition
 from sparkmirror.transforms import spool as spool_module
@@ -185,7 +186,8 @@ def test_what_is_too_large_for_one_target_stops_all_of_them_at_its_offset() -> N
 
 def test_an_order_is_the_same_when_it_was_read_from_its_text() -> None:
     change = Change("value", "value", (("json_mask", "$.a"), ("json_set", "$.b", "1")))
-    order = QueryOrder("f", "d", "A", "B", "l", "f", "n", "i", 1, 2, True, 3, ("offset",), ("key", "value"), ((), (change,)))
+    sent = SentSettings("/etc/mm2.properties", (("A->B.topics", "t"),), ("A.sasl.jaas.config",), 4)
+    order = QueryOrder(sent, "A", "B", "l", "f", "n", "i", 1, 2, True, 3, ("offset",), ("key", "value"), ((), (change,)))
     assert QueryOrder.of(order.text()) == order
     assert order.has_spool
 
