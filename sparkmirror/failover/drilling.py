@@ -78,7 +78,7 @@ class Drill:
                 places = [copy.partition for copy in plan.copies]
                 ledger = FlowLedger(target, ledger_topic(self._flow.name.source))
                 waiting = lambda words: self._ended(2, f"… {words}")  # noqa: E731
-                await_copied(source, ledger, ends_of(source, places), self._wait_s, waiting)
+                await_copied(source, ledger, ends_of(source, places), self._wait_s, waiting, self._settings.path)
                 report.copied_s = time.monotonic() - began
                 self._ended(2, f"what the source held is copied, {report.copied_s:.1f} s later")
             began = time.monotonic()

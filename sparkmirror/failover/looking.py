@@ -20,6 +20,7 @@ from sparkmirror.positions.translating import TranslatedPosition, TranslateReque
 from sparkmirror.state import Part
 from sparkmirror.state.facts import Copy, Facts
 from sparkmirror.state.gathering import GatherOptions, gather
+from sparkmirror.status import resume_command, wish_words
 from sparkmirror.topology import ledger_topic
 
 NAMED_MAX = 3
@@ -177,6 +178,11 @@ def _of_planned(plan: FailoverPlan, facts: Facts) -> Iterator[Obstacle]:
     for copy in stopped[:NAMED_MAX]:
         assert copy.stop is not None
         yield Obstacle("copied", f"{copy.partition} is stopped: {copy.stop.code}: {copy.stop.reason}", copy.stop.hint)
+    paused = [(c, wish) for c in plan.copies if c.missing and (wish := facts.wish_on(c.partition))]
+    if paused and plan.recorded is None:
+        end, wish = paused[0]
+        yield Obstacle("copied", f"{end.missing:,} records of {end.partition} are not copied: {wish_words(wish)}",
+                       resume_command(wish, facts.file_words))  # fmt: skip
     if facts.runner.program == "mm2":
         yield Obstacle(
             "copied",

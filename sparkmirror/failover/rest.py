@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Collection, Mapping
 
@@ -78,7 +79,8 @@ def await_no_consumers(
 
 
 def await_copied(
-    source: ClusterClient, ledger: FlowLedger, wanted: Mapping[TopicPartition, int], wait_s: float, waiting: Waiting
+    source: ClusterClient, ledger: FlowLedger, wanted: Mapping[TopicPartition, int], wait_s: float, waiting: Waiting,
+    file: str,
 ) -> str:
     """Until the ledger proves every record before these ends; raises FailoverUnfinished if that comes to a halt."""
     best, deadline = -1, time.monotonic() + wait_s
@@ -93,7 +95,7 @@ def await_copied(
         if time.monotonic() > deadline:
             raise FailoverUnfinished(
                 f"{left:,} records of {named(behind)} were not copied within {wait_s:g} s; nothing was changed",
-                hint=f"sparkmirror why FILE {next(iter(behind)).topic} says what holds them",
+                hint=f"sparkmirror why {shlex.quote(file)} {next(iter(behind)).topic} says what holds them",
             )
         waiting(f"{left:,} records left in {named(behind)}")
         time.sleep(LOOK_S)

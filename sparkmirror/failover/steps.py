@@ -77,7 +77,7 @@ class FailoverRun:
                 ),
                 "copied": lambda: await_copied(
                     source, FlowLedger(target, ledger_topic(self._flow.name.source)), ends_of(source, _places(plan)),
-                    opts.wait_s, self._waiting("copied"),
+                    opts.wait_s, self._waiting("copied"), self._settings.path,
                 ),
                 "consumers": lambda: await_no_consumers(
                     source, {g.name for g in plan.groups if not g.left_alone}, opts.wait_s, self._waiting("consumers"),

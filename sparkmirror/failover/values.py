@@ -85,7 +85,7 @@ class GroupPlan:
     @property
     def again(self) -> int | None:
         """Records that it reads a second time; None if that is not known of a position."""
-        counts = [position.again for position in self.positions if position.action in ("place", "there")]
+        counts = [None if p.action == "unknown" else p.again for p in self.positions if p.action != "ahead"]
         return None if None in counts else sum(count for count in counts if count is not None)
 
     @property

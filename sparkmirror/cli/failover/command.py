@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -69,8 +71,8 @@ def failover(
         if not is_json:
             refuse_obstacles(plan)
         sys.exit(2 if plan.obstacles else 0)
-    path = new_file(report)
-    done = FailoverRun(settings, chosen, options, asking_of(None, WAIT_S), StepLines(is_shown=not is_json)).run()
+    with reserved(report) as path:
+        done = FailoverRun(settings, chosen, options, asking_of(None, WAIT_S), StepLines(is_shown=not is_json)).run()
     value = as_json(done.plan, steps_of(options.kind), done)
     if path is not None:
         write_report(path, value)
@@ -99,17 +101,33 @@ def print_lines(lines: list[str]) -> None:
     print("\n".join(printable(line) for line in lines), flush=True)
 
 
-def new_file(name: str | None) -> Path | None:
-    """Refused before anything is done if it cannot be written."""
+@contextmanager
+def reserved(name: str | None) -> Iterator[Path | None]:
+    """The report's file, refused before anything is done if it cannot be written or holds something.
+
+    It is gone again if the block fails, and an empty one that a killed command left is used: the same command goes on.
+    """
     if name is None:
-        return None
+        yield None
+        return
     path = Path(name)
     try:
-        path.touch(exist_ok=False)
+        with path.open("a") as file:
+            is_used = file.tell() > 0
     except OSError as error:
-        text = f"the report {name} cannot be written: {error.strerror or error}"
-        raise MoveRefused(text, hint="give --report another path") from error
-    return path
+        raise _unwritable(name, str(error.strerror or error)) from error
+    if is_used:
+        raise _unwritable(name, "it exists already")
+    try:
+        yield path
+    except BaseException:
+        with suppress(OSError):
+            path.unlink()
+        raise
+
+
+def _unwritable(name: str, why: str) -> MoveRefused:
+    return MoveRefused(f"the report {name} cannot be written: {why}", hint="give --report another path")
 
 
 def write_report(path: Path, value: dict[str, Any]) -> None:

@@ -15,8 +15,8 @@ from sparkmirror.cli.failover.command import (
     REPORT_HELP,
     WAIT_HELP,
     StepLines,
-    new_file,
     print_lines,
+    reserved,
     write_report,
 )
 from sparkmirror.cli.failover.words import as_json, group_words
@@ -51,8 +51,9 @@ def drill(
     """
     settings = load(file)
     require_custom_classes(settings, None)
-    before, path = _earlier(last), new_file(report)
-    done = Drill(settings, choose_flow(settings, flow), wait, StepLines(is_shown=not is_json)).run()
+    before = _earlier(last)
+    with reserved(report) as path:
+        done = Drill(settings, choose_flow(settings, flow), wait, StepLines(is_shown=not is_json)).run()
     value = drill_value(done)
     if path is not None:
         write_report(path, value)
