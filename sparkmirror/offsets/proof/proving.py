@@ -105,6 +105,8 @@ class _Proving:
     def _compare_ends(self, ours: Sequence[Seen]) -> Asking[Proof]:
         """Nothing lies behind the target position: what counts is the last record before it."""
         there = yield from self._before("target", self._at)
+        if not there and not ours and self._pair.is_empty:
+            return self.proof("exact")  # whatever comes next is read on either side
         if not there:
             return self.unproven("the target holds no record to compare with")
         before = yield from self._before("source", self._pair.upstream)

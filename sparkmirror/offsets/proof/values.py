@@ -112,6 +112,12 @@ class Pair:
     bounds: Callable[[int], OffsetBounds | None]
     is_compacted: bool = False
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether neither log holds anything, with both positions at their ends."""
+        is_at_end = (self.upstream, self.downstream) == (self.source_end, self.target_end)
+        return is_at_end and (self.source_first, self.target_first) == (self.source_end, self.target_end)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:

@@ -195,6 +195,11 @@ def test_empty_target_is_unproven() -> None:
     assert proved(log_of(ABC), log_of([]), 3, 0).reason == "the target holds no record to compare with"
 
 
+def test_end_of_an_empty_log_is_the_end_of_its_empty_copy() -> None:
+    found = proved(log_of([]), log_of([]), 0, 0)
+    assert (found.result, found.is_certain) == ("exact", True)
+
+
 def test_reader_without_rights_is_told() -> None:
     pair = Pair(
         source=SOURCE, target=TARGET, upstream=1, downstream=1, source_first=0, source_end=9, target_first=0, target_end=9,
