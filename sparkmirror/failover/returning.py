@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sparkmirror import failpoints
-from sparkmirror.clusters import ClusterClient, committed_offsets
+from sparkmirror.clusters import EARLIEST, ClusterClient, committed_offsets
 from sparkmirror.config import FlowSettings, Settings
 from sparkmirror.control import RunOptions
 from sparkmirror.driver import Asking, FlowLedger
@@ -141,16 +141,23 @@ def _homecomers(
     flow: FlowSettings, facts: Facts, source: ClusterClient, target: ClusterClient
 ) -> Iterator[Homecomer]:
     view = FlowLedger(target, ledger_topic(flow.name.source)).read_all()
-    known = {}
-    for place, copy in facts.copies.items():
-        position = view.of(place).position() if place in view.partitions else None
-        is_there = copy.source_ends is not None and copy.target_ends is not None
-        if position is not None and is_there and not facts.policy.is_heartbeats_topic(place.topic):
-            known[place] = copy.remote, position
-    ends = ends_of(source, known), ends_of(target, [remote for remote, _ in known.values()])
-    for place, (remote, position) in sorted(known.items()):
+    remotes = {
+        place: copy.remote
+        for place, copy in facts.copies.items()
+        if copy.source_ends is not None and copy.target_ends is not None
+        if not facts.policy.is_heartbeats_topic(place.topic)
+    }
+    positions = {place: view.of(place).position() for place in remotes}
+    # Nothing was ever copied there, so everything that the target holds was written by applications.
+    empty = [place for place, position in positions.items() if position is None]
+    firsts = ends_of(source, empty, EARLIEST), ends_of(target, [remotes[place] for place in empty], EARLIEST)
+    ends = ends_of(source, remotes), ends_of(target, remotes.values())
+    for place, remote in sorted(remotes.items()):
+        position = positions[place]
         yield Homecomer(
-            partition=place, remote=remote, upstream=position.upstream, downstream=position.downstream,
+            partition=place, remote=remote,
+            upstream=firsts[0][place] if position is None else position.upstream,
+            downstream=firsts[1][remote] if position is None else position.downstream,
             source_end=ends[0][place], target_end=ends[1][remote],
         )  # fmt: skip
 
