@@ -122,7 +122,7 @@ class ExactComparison:
             self._compare_entries(placed, placed[-1][0] + 1)
 
     def _has_no_place(self, upstream: int) -> None:
-        if any(start <= upstream < until for start, until in self._range.gaps):
+        if _holds(self._range.gaps, upstream):
             self.findings.explain(Why.ACCEPTED_GAP)
             return
         self._close_group()
@@ -199,8 +199,10 @@ class ExactComparison:
         """A record of the target in whose place the source has none."""
         upstream = self._places.upstream(target.offset)
         if upstream is None:
-            if any(start <= target.offset < until for start, until in self._range.replaced):
+            if _holds(self._range.replaced, target.offset):
                 self.findings.explain(Why.COPIED_AGAIN)
+            elif _holds(self._range.passed, target.offset):
+                self.findings.explain(Why.PASSED_OVER)
             else:
                 self._differ(None, target)
         elif upstream < self._source.first:
@@ -224,6 +226,10 @@ class ExactComparison:
             first = next((pair.source.offset for pair in self._group if pair.source is not None), None)
             judge(self._group, self._recent.before(first), self.findings)
             self._group = []
+
+
+def _holds(ranges: Sequence[tuple[int, int]], offset: int) -> bool:
+    return any(start <= offset < until for start, until in ranges)
 
 
 def _offset(entry: Entry) -> int:

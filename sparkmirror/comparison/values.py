@@ -38,6 +38,7 @@ class Why(StrEnum):
     TARGET_DELETED = "deleted on the target"
     ACCEPTED_GAP = "accepted gap"
     COPIED_AGAIN = "copied again after a move"
+    PASSED_OVER = "written by others and passed over by a move"
     BEFORE_COPY = "before the copy began"
 
 
@@ -82,6 +83,7 @@ class ComparedRange:
     runs: Sequence[Run] | None = None
     gaps: tuple[tuple[int, int], ...] = ()  # upstream, accepted
     replaced: tuple[tuple[int, int], ...] = ()  # downstream, older copies of what was copied again
+    passed: tuple[tuple[int, int], ...] = ()  # downstream, written by others before the copy went on behind it
     source_compacts: bool = False
     target_compacts: bool = False
     is_anchored: bool = True

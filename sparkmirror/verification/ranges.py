@@ -134,6 +134,18 @@ def replaced_copies(history: PartitionHistory) -> tuple[tuple[int, int], ...]:
     return tuple(joined)
 
 
+def passed_over(history: PartitionHistory) -> tuple[tuple[int, int], ...]:
+    """Ranges of the target that others wrote and a move forward left behind: what came home after a failover."""
+    opens, runs, found = history.counted(), list(history.runs()), []
+    for gap in history.accepted_gaps():
+        order = opens[gap.attempt]
+        end = order.position.downstream
+        start = max((run.downstream + run.length for run in runs if run.downstream < end), default=0)
+        if order.is_move and start < end:
+            found.append((start, end))
+    return tuple(found)
+
+
 def records_below(offset_map: OffsetMap, upstream: int) -> int:
     """How many records of the map lie below an upstream offset."""
     return sum(min(run.end, upstream) - run.upstream for run in offset_map.runs() if run.upstream < upstream)

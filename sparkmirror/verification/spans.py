@@ -24,6 +24,7 @@ from sparkmirror.verification.ranges import (
     Point,
     Span,
     first_upstream_at,
+    passed_over,
     records_below,
     replaced_copies,
     still_holds,
@@ -119,7 +120,7 @@ class SpanPlanner:
         assert position is not None
         gaps = tuple((gap.upstream, gap.until) for gap in history.accepted_gaps())
         replaced = replaced_copies(history)
-        shared = replace(self._shared, gaps=gaps, replaced=replaced, runs=Runs())
+        shared = replace(self._shared, gaps=gaps, replaced=replaced, passed=passed_over(history), runs=Runs())
         source_first, target_first = facts.source_ends.first, facts.target_ends.first
         first = offset_map.first
         start = max(first.upstream, source_first)

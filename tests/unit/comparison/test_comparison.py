@@ -222,6 +222,14 @@ def test_an_older_copy_of_what_was_copied_again_is_explained() -> None:
     assert (found.differences, found.explained[Why.COPIED_AGAIN], found.records) == (0, 10, COUNT)
 
 
+def test_what_applications_wrote_while_the_flow_was_failed_over_is_explained_and_not_doubled() -> None:
+    runs, both = (Run(0, SHIFT, 50), Run(60, 60 + SHIFT, 60)), Log(copied(written()))
+    found = exact(Log(written()), both, runs=runs, gaps=((50, 60),), passed=((50 + SHIFT, 60 + SHIFT),))
+    assert (found.differences, found.records) == (0, COUNT - 10)
+    assert (found.explained[Why.ACCEPTED_GAP], found.explained[Why.PASSED_OVER]) == (10, 10)
+    assert exact(Log(written()), both, runs=runs, gaps=((50, 60),)).differences == 10
+
+
 def test_what_mirror_maker_has_not_copied_yet_is_lag() -> None:
     found = aligned(Log(written()), Log(copied(written(100))), lag_from=100)
     assert (found.differences, found.lag, found.records) == (0, 20, 100)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sparkmirror.clusters.probing import PartitionEnds
 from sparkmirror.comparison import Why
 from sparkmirror.comparison.values import ComparedRange
-from sparkmirror.ledger import Attempt, Closed, Open, PartitionHistory, Position, Receipt, Run
+from sparkmirror.ledger import Attempt, Closed, Gap, Open, PartitionHistory, Position, Receipt, Run
 from sparkmirror.ledger.blocks import Block
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets import OffsetMap
 from sparkmirror.verification.memory import Verified
-from sparkmirror.verification.ranges import Point, Span, cut_exact, still_holds, unverified
+from sparkmirror.verification.ranges import Point, Span, cut_exact, passed_over, still_holds, unverified
 from sparkmirror.verification.spans import PartitionFacts, PartitionPlan, SpanPlanner
 
 SOURCE, TARGET = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
@@ -92,6 +94,16 @@ def test_what_a_side_deleted_is_counted_and_not_read() -> None:
     plan = planned((), Run(0, 0, 100), target_first=30)
     assert pieces(plan) == [((30, 30), (100, 100))]
     assert plan.explained[Why.TARGET_DELETED] == 30
+
+
+def test_what_a_move_forward_passed_over_is_known_on_both_sides() -> None:
+    found, move = history(Run(0, 0, 50), end=Position(50, 50, 0)), Attempt(1, 1, 1)
+    [before] = found.opens
+    order = replace(found.opens[before], attempt=move, previous=before, move="behind")
+    found.opens[move] = replace(order, position=Position(60, 63, 0))
+    assert passed_over(found) == ()  # nothing was given up
+    found.gaps[move, 50] = Gap(SOURCE, move, 50, 60, "skipped", 1, IDS[0])
+    assert passed_over(found) == ((50, 63),)
 
 
 def test_ranges_have_their_part_of_the_map_and_no_target_offset_lies_between_them() -> None:
