@@ -35,6 +35,7 @@ VERB = "failover"
 POLL_MS = 200
 DRAIN_S = 60.0  # an owner drains within 10 s, and writes the last round of checkpoints and commits
 KINDS = ("planned", "unplanned")
+FENCED = "nobody ran the flow; its last owner is fenced"
 
 
 def fail_over(work: OwnerWork, request: OwnerRequest) -> Steps:
@@ -55,14 +56,20 @@ def _outcome(kind: str, request: OwnerRequest) -> Outcome:
 def stop_flow(settings: Settings, flow: FlowSettings, kind: str, asking: Asking) -> str:
     """Returns when nobody can write behind it any more; says who stopped it. Doing it again does no harm."""
     topic = ledger_topic(flow.name.source)
+    taken: list[str] = []  # what we said if we took the flow ourselves
+
+    def take(asked: OwnerRequest) -> str:
+        taken.append(_stop_as_owner(settings, flow, kind, asked))
+        return taken[0]
+
     with closing(ClusterClient(flow.target)) as target:
         asker = Asker(target, topic) if present_topics(target, [topic]) else None
         view = asker.ledger.read_all() if asker is not None else None
         if view is None or view.failover is None:
             request = asking.request(VERB, who_asks(target), topic=None, partition=None, arguments={"kind": kind})
-            ask_or_do(asker, request, _words, lambda asked: _stop_as_owner(settings, flow, kind, asked))
+            ask_or_do(asker, request, _words, take)
         if asker is not None and (name := _await_release(asker)):
-            return f"{name} ended the flow"
+            return FENCED if taken else f"{name} ended the flow"
     return _make_sure(settings, flow)
 
 
@@ -109,7 +116,7 @@ def _make_sure(settings: Settings, flow: FlowSettings) -> str:
     try:
         work.own(moves=False)
         work.fence_lost()
-        return "nobody ran the flow; its last owner is fenced"
+        return FENCED
     finally:
         work.close()
 
