@@ -42,6 +42,11 @@ class Trip:
         """What the backup calls the topic."""
         return self.pair.topic(1) if self.is_identity else self.pair.remote(1)
 
+    @property
+    def empty_away(self) -> str:
+        """What the backup calls the topic that held nothing at the failover."""
+        return self.pair.topic(2) if self.is_identity else self.pair.remote(2)
+
     def values(self, cluster: LocalCluster, topic: str) -> dict[int, list[bytes | None]]:
         """Java's consumer reads them."""
         return {p: [r.value for r in rows] for p, rows in java_records(cluster.bootstrap, topic).items()}
@@ -56,12 +61,13 @@ def trip(
     pair, folder = Pair(source_cluster, target_cluster, tmp_path_factory.mktemp("home")), tmp_path_factory.mktemp("killed")
     trip = Trip(pair, request.param == "same names")
     policy = {"replication.policy.class": IDENTITY} if trip.is_identity else {}
-    path = pair.write({"emit.heartbeats.enabled": "false", "topics": f"test-topic-1-{pair.mark}", **policy})
-    create_topics(pair.primary, {pair.topic(1): (2, {})})
+    path = pair.write({"emit.heartbeats.enabled": "false", "topics": f"test-topic-[12]-{pair.mark}", **policy})
+    create_topics(pair.primary, {pair.topic(1): (2, {}), pair.topic(2): (1, {})})
     for partition in (0, 1):
         produce(pair.primary, pair.topic(1), partition, numbered(BEFORE), batch=7)
     commit(pair.primary, pair.group("reader"), pair.topic(1), {0: 15, 1: BEFORE})
     commit(pair.primary, pair.group("idle"), pair.topic(1), {0: 7})
+    commit(pair.primary, pair.group("first"), pair.topic(2), {0: 0})
     run_cleanly(path)
     trip.said["too soon"] = call("failback", str(path), "--yes")
     trip.said["over"] = call("failover", str(path), "--yes", *WORDS)
@@ -69,8 +75,11 @@ def trip(
     produce(pair.backup, trip.away, 0, numbered(AWAY, first=1000), batch=5)
     produce(pair.backup, trip.away, 1, numbered(AWAY, first=2000), batch=5)
     commit(pair.backup, pair.group("reader"), trip.away, {0: BEFORE + 11, 1: BEFORE + AWAY})
+    produce(pair.backup, trip.empty_away, 0, numbered(4, first=3000))
+    commit(pair.backup, pair.group("first"), trip.empty_away, {0: 3})
     # Somebody wrote on the primary after all: that never reached the backup.
     produce(pair.primary, pair.topic(1), 0, numbered(3, first=9000))
+    trip.said["abandoned"] = call("failover", str(path), "--abandon", "--yes")
     trip.said["plan"] = call("failback", str(path))
     trip.said["kept"] = call("failback", str(path), "--keep")
     killed_call(folder, "failback.step", 3, "failback", str(path), "--yes", "--keep", *WORDS)
@@ -78,6 +87,7 @@ def trip(
     trip.said["home"] = call_alone("failback", str(path), "--yes", "--keep", *WORDS)
     produce(pair.primary, pair.topic(1), 1, numbered(AFTER, first=5000))
     trip.said["again"] = run_cleanly(path)
+    trip.said["verified"] = call("verify", str(path))
     yield trip
 
 
@@ -130,3 +140,19 @@ def test_groups_continue_at_home_where_they_were_away(trip: Trip) -> None:
     assert unread == read[0][BEFORE + 11 :]
     assert [r.value for r in home[1] if r.offset >= found[1]] == read[1][BEFORE + AWAY :]
     assert java_offsets(trip.pair.primary, trip.pair.group("idle"), trip.pair.topic(1))[0] == 7
+
+
+def test_what_was_written_into_the_copy_of_an_empty_topic_comes_home(trip: Trip) -> None:
+    home = trip.values(trip.pair.primary, trip.pair.topic(2))
+    assert home == trip.values(trip.pair.backup, trip.empty_away) == {0: numbered(4, first=3000)}
+    assert java_offsets(trip.pair.primary, trip.pair.group("first"), trip.pair.topic(2))[0] == 3
+
+
+def test_a_failover_is_not_taken_back_over_what_applications_wrote(trip: Trip) -> None:
+    status, output = trip.said["abandoned"]
+    assert (status, "applications wrote into the copies" in output) == (2, True), output
+    assert f"{trip.pair.topic(1)}-0 {AWAY}" in output and f"{trip.pair.topic(2)}-0 4" in output
+
+
+def test_what_came_home_is_no_difference(trip: Trip) -> None:
+    assert trip.said["verified"].status == 0, trip.said["verified"].output
