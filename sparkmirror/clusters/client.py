@@ -85,7 +85,7 @@ class ClusterClient:
             try:
                 return self._pool.talk(address, lambda connection: self._call(connection, build, timeout_s))
             except (ClusterUnreachable, ConnectionLost) as error:
-                failures.append(error.message)
+                failures.append(error.message.removeprefix("cluster ").removeprefix(f"{self.alias} at "))
         raise ClusterUnreachable(
             f"cluster {self.alias} is unreachable: " + "; ".join(failures),
             hint=f"check {self.alias}.bootstrap.servers and that a broker listens there",

@@ -38,13 +38,14 @@ class ClusterSide:
         self.alias = settings.alias
         self.who = principal_of(settings.security)  # for whom rights are to be granted
         self.view: ClusterView | None = None
-        self.trouble = ""  # why the cluster cannot be reached now; empty while it can
+        self.trouble = ""  # why the cluster, or a broker of it, cannot be reached now; empty while it can
         self.is_login_refused = False  # whether that is because it refuses the login
         self._loop = loop
         self._pool = ConnectionPool(settings, connect_timeout_s=CONNECT_TIMEOUT_S)  # dials; the loop owns the connections
         self._connections: dict[tuple[Address, str], PipelinedConnection] = {}
         self._opening: set[tuple[Address, str]] = set()
         self._failures: dict[tuple[Address, str], tuple[int, float]] = {}
+        self._refusals: dict[Address, str] = {}  # why a broker did not let us in when it was asked last
         self._distrusted: dict[Address, float] = {}  # brokers that hung, and until when another one is asked first
         self._topics: set[str] = set()
         self._is_refreshing = False
@@ -94,6 +95,7 @@ class ClusterSide:
             self.view = read_metadata(answer)
             self._pool.learn(self.view)
             self.trouble = ""
+            self._refusals.clear()  # a broker that is gone for good is no news any more
         except ClusterError as error:
             self.trouble = error.message
             yield Sleep(BACKOFF_MAX_S / 4)
@@ -130,15 +132,21 @@ class ClusterSide:
             pipelined.silence_s = SILENCE_S.get(key[1], pipelined.silence_s)
             self._connections[key] = pipelined
             self._failures.pop(key, None)
+            self._refusals.pop(key[0], None)
             self.trouble, self.is_login_refused = "", False
         except ClusterError as error:
             count = self._failures.get(key, (0, 0.0))[0] + 1
             pause = min(BACKOFF_FIRST_S * 2**count, BACKOFF_MAX_S)
             self._failures[key] = (count, self._loop.now + pause)
-            self.trouble, self.is_login_refused = error.message, isinstance(error, LoginRefused)
+            self._refusals[key[0]] = error.message
+            self.trouble, self.is_login_refused = self._said(), isinstance(error, LoginRefused)
             self.refresh()
         finally:
             self._opening.discard(key)
+
+    def _said(self) -> str:
+        """What every broker said that cannot be reached now, each once."""
+        return "; ".join(sorted(set(self._refusals.values())))
 
     def _distrust(self, address: Address, purposes: Iterable[str]) -> None:
         self._distrusted[address] = self._loop.now + DISTRUST_S
@@ -172,7 +180,6 @@ class ClusterSide:
 
     def any_connection(self, purpose: str) -> Procedure:
         """A connection to any broker that answers; raises when none does."""
-        failures = []
         now = self._loop.now
         for address in sorted(self._pool.addresses, key=lambda a: self._distrusted.get(a, 0.0) > now):
             key = (address, purpose)
@@ -185,10 +192,8 @@ class ClusterSide:
                 pipelined = self._connections.get(key)
             if pipelined is not None and self._loop.is_open(pipelined):
                 return pipelined
-            failures.append(self.trouble)
-        if self.is_login_refused:  # waited out like an outage, and not called one
-            raise ClusterUnreachable("; ".join(failures))
-        raise ClusterUnreachable(f"cluster {self.alias} is unreachable: " + "; ".join(failures))
+        # As `_open` says it: the same trouble in two wordings would be news again and again.
+        raise ClusterUnreachable(self._said() or f"cluster {self.alias}: every broker closes its connections at once")
 
     def ask_any(self, build: Any) -> Procedure:
         """Any broker's answer to the request that `build` makes for a connection."""

@@ -42,7 +42,7 @@ from sparkmirror.rest.connectors import connectors_of, find, status_document
 SHOWN_S, BACK_S = 10.0, 40.0
 
 LOGIN = "PLAIN login of user ann was refused"
-GONE_A, GONE_B = "A at 127.0.0.1", "B at 127.0.0.1"
+GONE_A, GONE_B = "cluster A is unreachable: 127.0.0.1", "cluster B is unreachable: 127.0.0.1"
 ALIVE = dict.fromkeys(STATES, ("200", '"status": "up"'))  # a process that waits for its clusters is not restarted
 
 
