@@ -367,7 +367,7 @@ class Slot:
 
     def _condition(self, relay: PartitionRelay) -> tuple[str, str, str]:
         now = self.loop.now
-        if relay.trouble and now - relay.trouble_since > TROUBLE_SHOWN_S:
+        if relay.trouble and not self.source.trouble and now - relay.trouble_since > TROUBLE_SHOWN_S:
             return "waiting", StateCode.SOURCE, relay.trouble
         if forbidden := _forbidden(self.source, relay.source.topic, "Read") or relay.forbidden:
             return "waiting", StateCode.RIGHTS, forbidden
