@@ -57,9 +57,8 @@ app.command(cls=UsageCommand)(reads_file(status))
 app.command(cls=UsageCommand)(reads_file(doctor))
 app.command("why", cls=UsageCommand)(reads_file(why_command))
 app.command("verify", cls=UsageCommand)(reads_file(verify_command))
-app.command(cls=UsageCommand)(reads_file(restart))
-for wish in (pause, resume, stop):
-    app.command()(reads_file(wish))
+for asked in (restart, pause, resume, stop):
+    app.command()(reads_file(asked))
 app.command(cls=UsageCommand)(reads_file(history))
 app.command()(reads_file(failover))
 app.command()(reads_file(failback))

@@ -181,7 +181,7 @@ CELLS: dict[str, dict[str, Cell]] = {
         LEADERLESS: (0,),
     },
     "history FILE": ON_TARGET | dict.fromkeys(KNOWN_STATES, (0, "nothing was asked and nothing was given up")),
-    "restart FILE": ON_TARGET | dict.fromkeys(KNOWN_STATES, (1, "no process runs A->B")),
+    "restart FILE": ON_TARGET | dict.fromkeys(KNOWN_STATES, (2, "no process runs A->B")),
     TRY: {
         SOURCE_GONE: (2, "cluster A is unreachable", NOBODY),
         BOTH_GONE: (2, "cluster A is unreachable", NOBODY),
