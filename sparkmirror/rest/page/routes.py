@@ -177,6 +177,9 @@ class OperatorPage:
             yield b"retry: 2000\n\n"
             while True:
                 began = time.monotonic()
+                if not name and len(self.views.names) == 1:  # opened before the first look: the page is the flow's now
+                    yield _event("reload", {})
+                    return
                 fragments, as_of_ms = self._fragments(name, wanted)
                 for key, html in fragments.items():
                     if sent.get(key) != html:

@@ -247,6 +247,16 @@ def _until_tick(found: Iterator[tuple[str, dict[str, object]]]) -> Iterator[dict
         yield content
 
 
+def test_a_page_opened_before_the_first_look_becomes_the_only_flow_s(tmp_path: Path) -> None:
+    _, door = a_page(tmp_path, ["A->B"])
+    with door:
+        found = events(Page(door), "/ui/events?flow=")
+        assert next(found)[0] == "tick"
+        door.show([a_flow(*healthy(1))])
+        assert next(kind for kind, _ in found if kind != "tick") == "reload"
+        assert list(found) == []
+
+
 def test_the_age_of_the_figures_grows_when_the_main_loop_hangs(page: Page) -> None:
     found = events(page, "/ui/events?flow=A-%3EB")
     ticks = (content for kind, content in found if kind == "tick")

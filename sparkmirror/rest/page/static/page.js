@@ -129,6 +129,8 @@
       graceUntil = 0;
       showAge();
     });
+    // The page was opened before the flows were known.
+    source.addEventListener("reload", () => location.reload());
     // A browser gives up for good when it was answered with an error; we do not.
     source.addEventListener("error", () => {
       if (source && source.readyState === EventSource.CLOSED) setTimeout(connect, 3000);
