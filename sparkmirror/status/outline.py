@@ -65,6 +65,7 @@ def _settings_fields(found: ReloadResult) -> dict[str, object]:
         "applied_at": time_text(found.applied_ms),
         "changed_at": time_text(found.changed_ms),
         "error": found.error,
+        "trouble": found.trouble,
         "taken": [_change_fields(change) for change in found.taken],
         "refused": [_change_fields(change) | {"reason": change.reason} for change in found.refused],
     }

@@ -26,7 +26,8 @@ _PROCESS = re.compile(r"^(?P<host>[^/]+)/(?P<pid>pid \d+)/")
 def severity_of(flow: Mapping[str, Any]) -> tuple[Severity, bool]:
     """How bad what a running process says of a flow is, as the doctor grades the same findings, and whether it is all."""
     groups = flow.get("groups") or {}
-    is_warning = flow.get("troubles") or flow.get("chores") or flow.get("wishes") or groups.get("unsynced")
+    is_warning = any(flow.get(key) for key in ("troubles", "chores", "wishes")) or groups.get("unsynced")
+    is_warning = is_warning or _file(flow) or flow.get("state") == "failed over"
     worst = Severity.ERROR if flow.get("state") in _BAD_STATES else Severity.WARNING if is_warning else Severity.FINE
     return worst, flow.get("lag") is not None and not groups.get("unknown")
 
@@ -48,11 +49,18 @@ def flow_lines(flow: Mapping[str, Any], place: str, now_ms: int) -> Iterator[Lin
     yield [(f"  partitions: {counts or 'none known'}{gaps}", "")]
     yield [(f"  groups: {_groups(flow.get('groups'))}", "")]
     yield [(f"  heartbeat {_age(flow.get('heartbeat'), now_ms)}", "")]
+    if file := _file(flow):
+        yield [(f"  configuration file: {printable(file)}", "yellow")]
     yield from _trouble_lines(flow)
     for wish in flow.get("wishes") or ():
         yield [(f"  {printable(str(wish.get('text')))} (to resume: {printable(str(wish.get('resume')))})", "cyan")]
     for chore, trouble in (flow.get("chores") or {}).items():
         yield [("  cannot be done now", "yellow"), (f"  {printable(chore)}: {printable(str(trouble))}", "")]
+
+
+def _file(flow: Mapping[str, Any]) -> str:
+    """Why the flow does not run with what its file says; empty if it does, or if nobody says."""
+    return str((flow.get("settings") or {}).get("trouble") or "")
 
 
 def lag_of(flow: Mapping[str, Any]) -> FlowLag:

@@ -15,11 +15,14 @@ from fake.pair import FakePair, copied, fake_pair
 from typer.testing import CliRunner, Result
 
 from sparkmirror.cli.app import app
-from sparkmirror.cli.status.view import severity_of
+from sparkmirror.cli.status.view import flow_lines, severity_of
 from sparkmirror.clusters import append_records
+from sparkmirror.config import KeyChange
 from sparkmirror.diagnose.exit_status import status_of
 from sparkmirror.ledger import Owner, PartitionEnd, Position, Receipt, Run, SourceEnds, State
-from sparkmirror.model import Heartbeat, TopicPartition
+from sparkmirror.model import FlowName, Heartbeat, TopicPartition
+from sparkmirror.status import FlowStatus, ReloadResult
+from sparkmirror.status.outline import outline
 from sparkmirror.wire import encode_heartbeat
 
 NOW_MS = int(time.time() * 1000)
@@ -171,6 +174,10 @@ def test_newest_heartbeat_of_this_flow_counts_and_no_other(pair: Pair) -> None:
         ({"state": "running", "lag": None}, 2),
         ({"state": "running", "lag": 0, "groups": {"ready": 1, "unsynced": 1, "unknown": 0}}, 3),
         ({"state": "running", "lag": 0, "chores": {"checkpoints": "no right"}}, 3),
+        ({"state": "paused", "lag": 0, "wishes": [{"text": "the flow is paused"}]}, 3),
+        ({"state": "failed over", "lag": 0}, 3),
+        ({"state": "running", "lag": 0, "settings": {"trouble": "not taken while the flow runs: tasks.max"}}, 3),
+        ({"state": "running", "lag": 0, "settings": {"trouble": ""}}, 0),
         ({"state": "degraded", "lag": 9}, 4),
         ({"state": "unknown", "lag": None}, 4),
     ],
@@ -178,6 +185,14 @@ def test_newest_heartbeat_of_this_flow_counts_and_no_other(pair: Pair) -> None:
 def test_status_of_what_a_process_says_follows_the_doctors_table(fields: dict[str, Any], status: int) -> None:
     severity, is_whole = severity_of(fields)
     assert status_of(severity, is_complete=is_whole) == status
+
+
+def test_file_that_is_not_taken_is_said_with_the_key_and_the_reason() -> None:
+    refused = KeyChange("replication.policy.separator", ".", "_", "restart sparkmirror to take it")
+    flow = FlowStatus(FlowName("A", "B"), settings=ReloadResult(refused=(refused,)))
+    told = ["".join(text for text, _ in line) for line in flow_lines(outline(flow), "http://x", 0)]
+    [said] = [line for line in told if line.startswith("  configuration file: ")]
+    assert "not taken while the flow runs: replication.policy.separator: . → _ (restart sparkmirror to take it)" in said
 
 
 @pytest.mark.parametrize(
