@@ -83,7 +83,8 @@ def resume(
 
     A topic of a flow that is paused as a whole cannot be resumed alone.
 
-    Exit status: 0 done, or nothing was paused; 2 refused; 5 no answer, or MirrorMaker 2 runs the flow.
+    Exit status: 0 done, or nothing was paused; 2 refused, or nobody ever ran the flow; 5 no answer, or MirrorMaker 2
+    runs the flow.
     """
     _ask("resume", file, flow, topic, partition, connector, request_id, wait, is_json=is_json)
 
