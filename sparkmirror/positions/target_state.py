@@ -30,7 +30,7 @@ from sparkmirror.model import OffsetSync, TopicPartition
 from sparkmirror.positions.snapshots import SavedCommit, SavedRecord
 from sparkmirror.positions.stored import present_topics
 from sparkmirror.state import SyncTable, read_settled
-from sparkmirror.topology import offset_syncs_topic, policy_for
+from sparkmirror.topology import is_lag_group, offset_syncs_topic, policy_for
 from sparkmirror.wire import encode_offset_sync
 from sparkmirror.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 
@@ -77,11 +77,12 @@ def read_commits(
     if requires_all and not is_allowed_to_list_all(target):
         _refuse_hidden(target, "groups may be hidden", "Describe on the cluster")
     try:
-        listed = {group.name: group for group in list_groups(target) if group.protocol in CONSUMER_PROTOCOLS}
+        shown = [group for group in list_groups(target) if group.protocol in CONSUMER_PROTOCOLS]
     except BrokerRefused as error:
         if requires_all:
             raise
         return [], [f"groups on {target.alias} could not be read: {error.message}"]
+    listed = {group.name: group for group in shown if not is_lag_group(group.name)}  # a mirror's own reads no topic
     names = sorted(listed)
     for start in range(0, len(names), GROUPS_AT_ONCE):
         for name, offsets in committed_offsets(target, names[start : start + GROUPS_AT_ONCE]).items():

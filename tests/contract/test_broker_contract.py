@@ -201,15 +201,21 @@ def test_settings_have_their_defaults_and_sources(client: ClusterClient, topic: 
 
 
 def test_settings_are_set_and_taken_back_one_by_one(client: ClusterClient, topic: str, topic_name: Name) -> None:
-    def changed() -> dict[str, str | None]:
-        return {entry.name: entry.value for entry in describe_topic_configs(client, [topic])[topic] if entry.source == 1}
+    def changed(wanted: dict[str, str]) -> dict[str, str | None]:
+        """The settings of its own, once the broker has heard of the change from its controller."""
+        deadline = time.monotonic() + 30
+        while True:
+            found = {e.name: e.value for e in describe_topic_configs(client, [topic])[topic] if e.source == 1}
+            if found == wanted or time.monotonic() > deadline:
+                return found
+            time.sleep(0.05)
 
     missing = topic_name("missing")
     assert alter_topic_configs(client, {topic: {"retention.ms": "7", "segment.ms": "9"}})[topic][0] == 0
-    assert changed() == {"retention.ms": "7", "segment.ms": "9"}
+    assert changed(both := {"retention.ms": "7", "segment.ms": "9"}) == both
     found = alter_topic_configs(client, {topic: {"retention.ms": None}, missing: {"retention.ms": "1"}})
     assert {name: code for name, (code, _) in found.items()} == {topic: 0, missing: UNKNOWN_TOPIC}
-    assert changed() == {"segment.ms": "9"}
+    assert changed(one := {"segment.ms": "9"}) == one
     assert alter_topic_configs(client, {topic: {"no.such": "1"}})[topic][0] == 40
 
 
