@@ -54,12 +54,12 @@ class PositionWriter:
         renew_producer(self._context)
 
     def write(self, changes: Sequence[NextPosition], entries: Sequence[Entry]) -> None:
-        """Says the changes in both, so that both go on at the same offset."""
-        if changes:
-            self.write_back(changes)
+        """Says the changes in both, so that both continue at the same offset; and what was found out about copies' ends."""
+        self.write_back(changes)
         self.append(entries)
-        if changes:
-            self.write_forward(changes)
+        self.write_forward(changes)
+        if not changes and self._recorder is not None:
+            self._recorder.flush()
 
     def write_back(self, changes: Sequence[NextPosition]) -> None:
         """MM2's positions that are to lie further back."""
