@@ -100,13 +100,18 @@ def run(
     standby: bool = False,
     master: str = "local[*]",
     conf: collections.abc.Mapping[str, str] | None = None,
+    session: object = None,
 ) -> list[FlowStatus]:
     """Copies every enabled flow; returns the last status of the flows.
 
     With `once` it ends at the end offsets seen at the start, else when interrupted (KeyboardInterrupt drains and is
     raised again). Raises what ended a flow. A partition that stopped is in the statuses and raises nothing.
+
+    With `session`, a `pyspark.sql.SparkSession` as notebooks have one, it runs in that session and leaves it running;
+    `master` and `conf` do not count then.
     """
     from sparkmirror.control import RunOptions, run_flows
     from sparkmirror.failover import OWNER_VERBS
 
-    return run_flows(settings, RunOptions(once, targets, take_over, standby, master, dict(conf or {}), OWNER_VERBS))
+    options = RunOptions(once, targets, take_over, standby, master, dict(conf or {}), OWNER_VERBS, session)
+    return run_flows(settings, options)

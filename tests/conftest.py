@@ -31,7 +31,8 @@ with warnings.catch_warnings():
 SLOW_FILES = (
     "test_transform_query.py", "test_points.py", "test_connect_transforms.py", "test_mm2_scenarios.py",
     "test_local_clusters.py", "test_doubt.py", "test_security.py", "test_copy_outages.py", "test_cli_on_clusters.py",
-    "test_spark_submit.py", "test_records_source.py", "test_handover.py", "test_topologies.py", "test_admin.py",
+    "test_spark_cluster.py", "test_spark_submit.py", "test_records_source.py", "test_handover.py", "test_topologies.py",
+    "test_admin.py",
     "test_demo.py", "test_zero_redelivery.py", "test_processes.py", "test_loud_loss.py", "test_offsets_on_clusters.py",
     "test_copy_topics.py", "test_acls_on_clusters.py", "test_owners.py", "test_copy_shapes.py",
     "test_verify_on_clusters.py", "test_client_on_clusters.py", "test_examples.py", "test_kills.py",

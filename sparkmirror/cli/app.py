@@ -24,6 +24,7 @@ from sparkmirror.cli.plan import plan
 from sparkmirror.cli.records import records
 from sparkmirror.cli.restart import restart
 from sparkmirror.cli.run import PIPE_CLOSED, run, silence_stdout
+from sparkmirror.cli.ship import ship
 from sparkmirror.cli.status import status
 from sparkmirror.cli.text import printable
 from sparkmirror.cli.translate import translate
@@ -54,6 +55,7 @@ app.command(cls=InspectCommand, context_settings=HELP_NAMES)(reads_file(inspect)
 app.command(cls=UsageCommand)(reads_file(translate))
 app.command()(demo)
 app.command(cls=UsageCommand)(reads_file(status))
+app.command()(ship)
 app.command(cls=UsageCommand)(reads_file(doctor))
 app.command("why", cls=UsageCommand)(reads_file(why_command))
 app.command("verify", cls=UsageCommand)(reads_file(verify_command))

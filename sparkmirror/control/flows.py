@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from sparkmirror.clusters import ClusterClient
 from sparkmirror.config import ClusterSettings, FlowSettings, SentSettings, Settings, require_enabled_flow
@@ -24,7 +25,7 @@ from sparkmirror.driver import Conductor, FlowPlace, NewSettings, Verb
 from sparkmirror.errors import ClusterUnreachable, ConfigInvalid, EnvironmentUnfit, SparkmirrorError
 from sparkmirror.ledger import HEARTBEAT, flow_wish
 from sparkmirror.model import FlowName
-from sparkmirror.session import SparkSlots
+from sparkmirror.session import SparkSlots, require_classic
 from sparkmirror.status import FlowStatus, ReloadResult
 from sparkmirror.topology import ledger_topic, offset_syncs_topic, policy_for, require_custom_classes
 
@@ -45,6 +46,7 @@ class RunOptions:
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
     verbs: Mapping[str, Verb] = field(default_factory=dict)  # what the owner of a flow can be asked for while it runs
+    session: Any = None  # a SparkSession to run in, which goes on afterwards
 
 
 class Mirror:
@@ -53,6 +55,7 @@ class Mirror:
     def __init__(self, settings: Settings, options: RunOptions) -> None:
         require_enabled_flow(settings, options.targets)
         require_custom_classes(settings, options.targets)
+        require_classic(options.session)
         self._settings, self._options = settings, options
         self._reloads = Reloads(settings, self._take)
         self._topics: dict[FlowName, TopicControl] = {}
@@ -86,7 +89,11 @@ class Mirror:
         slots = slots_per_flow(self._flows)
         queries = sum(flow.has_transforms for flow in self._flows)
         self._spark = SparkSlots(
-            master=self._options.master, conf=self._options.conf, slots=sum(slots.values()), queries=queries
+            master=self._options.master,
+            conf=self._options.conf,
+            slots=sum(slots.values()),
+            queries=queries,
+            session=self._options.session,
         )
         for flow in self._flows:
             place = place_of(self._settings, flow, self._options, slots=slots[str(flow.name)], url=self.url)

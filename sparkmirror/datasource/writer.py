@@ -78,18 +78,33 @@ class Appending:
             name = topic or self._options.topic
             if not name:
                 raise ConfigInvalid("kafka-records", ["topic: expected a column topic without nulls, or the option topic"])
-            index = partition if partition is not None else self._partition(name, key)
+            index = self._partition(name, key) if partition is None else self._existing(name, partition)
             placed.setdefault(TopicPartition(name, index), []).append(row)
         return placed
 
-    def _partition(self, topic: str, key: bytes | None) -> int:
-        """As Kafka's own producer does it: by the key; without one, the partitions in turn."""
+    def _existing(self, topic: str, partition: int) -> int:
+        """A partition that a row names, maybe added a moment ago; sending to one that is not there would wait for it."""
+        if not 0 <= partition < self._count(topic):
+            del self._counts[topic]
+            count = self._count(topic)
+            if not 0 <= partition < count:
+                text = f"expected a partition of {topic} on {self._client.alias}, 0 to {count - 1}, found {partition}"
+                raise ConfigInvalid("kafka-records", [f"partition: {text}"])
+        return partition
+
+    def _count(self, topic: str) -> int:
+        """How many partitions a topic has."""
         if topic not in self._counts:
             found = self._client.view([topic]).topics.get(topic)
-            self._counts[topic] = found.partitions if found is not None and not found.error else 0
-        count = self._counts[topic]
-        if not count:
-            raise ConfigInvalid("kafka-records", [f"topic {topic} does not exist on {self._client.alias}; create it first"])
+            if found is None or found.error:
+                text = f"topic {topic} does not exist on {self._client.alias}; create it first"
+                raise ConfigInvalid("kafka-records", [text])
+            self._counts[topic] = found.partitions
+        return self._counts[topic]
+
+    def _partition(self, topic: str, key: bytes | None) -> int:
+        """As Kafka's own producer does it: by the key; without one, the partitions in turn."""
+        count = self._count(topic)
         if key is not None:
             return (murmur2(key) & 0x7FFFFFFF) % count
         self._keyless += 1

@@ -429,7 +429,7 @@ class Conductor:
 
     def _slot_lost(self, slot: int, incarnation: int, reason: str) -> None:
         context = self._context
-        if reason.startswith(("failed", "refused")):
+        if reason.startswith(("failed", "refused", "unfit")):
             context.status.notes.append(f"slot {slot}: {reason}")
         for partition, order in context.placed.items():
             is_there = (order.slot, order.incarnation) == (slot, incarnation)

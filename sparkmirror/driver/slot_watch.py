@@ -11,8 +11,10 @@ from sparkmirror import failpoints
 from sparkmirror.driver.flow_context import FlowContext
 from sparkmirror.errors import SparkTaskFailed
 from sparkmirror.ledger import SlotBeat, SlotStop
+from sparkmirror.session.mending import mend_of
 from sparkmirror.session.spark_slots import DIED, SparkSlots
 from sparkmirror.slot.slot import SlotOrder
+from sparkmirror.slot.task import UNFIT
 
 # Three missed beats of a slot, and slack for a busy machine: then it is treated as dead (the fence makes that safe).
 SILENCE_S = 10.0
@@ -140,15 +142,21 @@ class SlotWatch:
             self._report(now)
 
     def _count(self, seen: _Seen, reason: str) -> None:
-        """Raises if Spark cannot start tasks: the last ones of a slot failed alike, and no other slot works."""
+        """Raises if Spark cannot start tasks: none can run where one did, or the last ones of a slot failed alike, and no
+        other slot works.
+        """
         is_start_failure = seen.beat < 0 and reason.startswith(DIED)
         seen.equal_failures = 0 if not is_start_failure else seen.equal_failures + 1 if reason == seen.cause else 1
         seen.cause = reason
-        if seen.equal_failures >= EQUAL_FAILURES and not any(s.is_alive and s.beat >= 0 for s in self._seen.values()):
+        if any(s.is_alive and s.beat >= 0 for s in self._seen.values()):
+            return
+        flow = self._context.flow.name
+        if reason.startswith(UNFIT) and self._first_beat_at is None:
+            raise SparkTaskFailed(f"{flow}: an executor is not fit: {reason.removeprefix(UNFIT)}", hint=mend_of(reason))
+        if seen.equal_failures >= EQUAL_FAILURES:
             raise SparkTaskFailed(
-                f"{self._context.flow.name}: Spark cannot start its tasks, {EQUAL_FAILURES} in a row failed: "
-                f"{reason.removeprefix(DIED)}",
-                hint=f"the Python of the tasks is PYSPARK_PYTHON; {self._spark.keep_log()}",
+                f"{flow}: Spark cannot start its tasks, {EQUAL_FAILURES} in a row failed: {reason.removeprefix(DIED)}",
+                hint=f"{mend_of(reason)}; {self._spark.keep_log()}",
             )
 
     def _report(self, now: float) -> None:
@@ -158,7 +166,7 @@ class SlotWatch:
         status.slots = len(self._seen)
         status.slots_started = sum(seen.is_alive and seen.beat >= 0 for seen in self._seen.values())
         waited = max((now - seen.started_at for seen in waiting), default=0.0)
-        if waited > WAIT_SHOWN_S:
+        if waited > WAIT_SHOWN_S or (chores.get(SPARK) and status.waits_for_spark):
             chores[SPARK] = status.waits_for_spark + (LATE if waited > LATE_S else "")
         elif SPARK in chores:
             chores[SPARK] = ""

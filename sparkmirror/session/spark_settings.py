@@ -62,7 +62,8 @@ QUERY_SETTINGS = {
 # Slots wait on the network more than they compute: where there are more slots than cores, up to four of them share one. No
 # more than needed, for Spark fills an executor before it looks at the next.
 SLOT_CPUS = (1.0, 0.5, 0.25)
-# Containers are killed when their processes together outgrow heap and overhead. Slots are processes outside the heap.
+# Containers are killed when their processes together outgrow heap and overhead. Slots are processes outside the heap. What
+# spark.executor.pyspark.memory limits is address space, of which they map more than they use: it stays unset.
 CONTAINER_MASTERS = ("yarn", "k8s://")
 SLOT_MIB = 256
 EXECUTOR_MIB = 384  # what the JVM needs beside its heap, Spark's own least overhead
@@ -106,7 +107,9 @@ def settings_for(master: str, need: Need, wanted: Mapping[str, str], jvm_option:
         settings["spark.sql.warehouse.dir"] = os.path.join(scratch, "sparkmirror-warehouse")
         settings |= QUERY_SETTINGS if need.queries else {}
         settings[JVM_OPTIONS] += f' {jvm_option} "-Djava.io.tmpdir={scratch}"'  # Java itself ignores TMPDIR
-    elif need.queries:
+    else:
+        settings["spark.python.daemon.module"] = "sparkmirror.worker_daemon"  # slots of one executor import once
+    if need.queries and not master.startswith("local"):
         settings |= {key: value for key, value in QUERY_SETTINGS.items() if key.startswith("spark.sql.")}
     if master.startswith(CONTAINER_MASTERS):
         settings["spark.executor.memoryOverhead"] = f"{_overhead_mib(need, wanted)}m"
@@ -122,14 +125,32 @@ def refuse_deadly(settings: Mapping[str, str]) -> None:
             raise EnvironmentUnfit(f"{key}: expected {value}, found {found}: {reason}", hint=f"set {key}={value}")
 
 
+def require_classic(session: object) -> None:
+    """Raises `EnvironmentUnfit` for a session of Spark Connect; None is no session."""
+    if session is not None and type(session).__module__.startswith("pyspark.sql.connect"):
+        raise EnvironmentUnfit(
+            "Spark Connect has no RDDs, and so no tasks of our kind: sparkmirror needs a session in classic mode",
+            hint="run it where the driver is, with spark.api.mode=classic and without spark.remote",
+        )
+
+
 def shares_cores(master: str, settings: Mapping[str, str]) -> bool:
     """Whether tasks may ask for a part of a core: on clusters, and not while Spark sizes the cluster by their number."""
     return is_cluster(master) and settings.get("spark.dynamicAllocation.enabled", "false").lower() != "true"
 
 
-def slot_cpus(cores: int, slots: int) -> float:
-    """The part of a core that a slot asks for, so that all of them fit if that can be."""
-    return next((part for part in SLOT_CPUS if cores / part >= slots), SLOT_CPUS[-1])
+def expected_cores(settings: Mapping[str, str]) -> int:
+    """How many cores the application is going to have, if its settings say so; else 0."""
+    cores = settings.get("spark.executor.cores", "1")
+    found = settings.get("spark.cores.max") or settings.get("spark.executor.instances")
+    if found is None or not (found.isdigit() and cores.isdigit()):
+        return 0
+    return int(found) * (1 if "spark.cores.max" in settings else int(cores))
+
+
+def slot_cpus(cores: int, need: Need) -> float:
+    """The part of a core that a slot asks for, so that all of them fit if that can be, beside a whole one for each query."""
+    return next((part for part in SLOT_CPUS if (cores - need.queries) / part >= need.slots), SLOT_CPUS[-1])
 
 
 def _overhead_mib(need: Need, wanted: Mapping[str, str]) -> int:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,21 +18,34 @@ from typing import TYPE_CHECKING, Any
 
 from sparkmirror.errors import EnvironmentUnfit
 from sparkmirror.session.class_archive import archive_option
+from sparkmirror.session.equipping import Equipment
 from sparkmirror.session.masters import require_answer
 from sparkmirror.session.root_cause import cause_in, root_cause
 from sparkmirror.session.spark_log import SparkLog
-from sparkmirror.session.spark_settings import Need, is_sized, settings_for, shares_cores, sized, slot_cpus
+from sparkmirror.session.spark_settings import (
+    Need,
+    expected_cores,
+    is_cluster,
+    is_sized,
+    refuse_deadly,
+    settings_for,
+    shares_cores,
+    sized,
+    slot_cpus,
+)
+from sparkmirror.slot.program import program
 from sparkmirror.slot.slot import SlotOrder
-from sparkmirror.slot.task import run_slot
+from sparkmirror.slot.task import run_slot, task_of
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
 
 APP = "sparkmirror"
 JVM_PORT = "PYSPARK_GATEWAY_PORT"  # set by spark-submit for the program that it starts
 PYTHON = Path(__file__).with_name("python.sh")
 STOP_S = 20.0
-CORES_S, CORES_S_MAX, CORES_POLL_S = 1.0, 15.0, 0.1
+CORES_S, CORES_S_MAX, CORES_POLL_S = 2.0, 30.0, 0.1
 DIED = "died: "  # before the cause of a task that Spark could not run to its end
 
 
@@ -42,32 +56,56 @@ class SparkSlots:
     has_core_for_each = True  # whether Spark starts each slot at once
 
     def __init__(
-        self, *, master: str, conf: Mapping[str, str], slots: int, queries: int = 0, jvm_option: str | None = None
+        self,
+        *,
+        master: str,
+        conf: Mapping[str, str],
+        slots: int,
+        queries: int = 0,
+        jvm_option: str | None = None,
+        session: SparkSession | None = None,
     ) -> None:
+        """Of a `session` that is handed in, nothing is changed but the environment of its Python, and it is not ended."""
         self._master = master
+        self._session = session
+        self._equipment = Equipment()
+        self._program = ""  # what executors must run; empty where tasks are this very program
         self._need = Need(slots, queries)
         self._jvm_option = archive_option(has_queries=queries > 0) if jvm_option is None else jvm_option
         self._conf = dict(conf)
-        self.has_core_for_each = JVM_PORT not in os.environ and is_sized(conf.get("spark.master", master))
+        is_ours = session is None and JVM_PORT not in os.environ
+        self.has_core_for_each = is_ours and is_sized(conf.get("spark.master", master))
+        self._tag = f"{APP}-{uuid.uuid4().hex[:8]}"  # of every job of ours in the application
         self._shares_cores = False
         self._profiles: dict[float, Any] = {}
         self._context: SparkContext | None = None
         self._failed: Exception | None = None
-        self._log = None if JVM_PORT in os.environ else SparkLog()
+        self._log = SparkLog() if is_ours else None
         self._ready = threading.Event()
         self._threads: list[threading.Thread] = []
         threading.Thread(target=self._start, name="spark", daemon=True).start()
 
     def _start(self) -> None:
         try:
-            context = self._join() if JVM_PORT in os.environ else self._launch_jvm()
-            self._shares_cores = shares_cores(context.master, dict(context.getConf().getAll()))
-            if self._shares_cores:
-                _await_cores(context)
-            self._context = context
+            self._context = self._open()
         except Exception as error:  # noqa: BLE001  border to Spark: whoever waits for a slot gets it
             self._failed = error
         self._ready.set()
+
+    def _open(self) -> SparkContext:
+        """The context, with executors that have what tasks need."""
+        if self._session is not None:
+            context = self._session.sparkContext
+            refuse_deadly(dict(context.getConf().getAll()))
+        else:
+            context = self._join() if JVM_PORT in os.environ else self._launch_jvm()
+        if is_cluster(context.master):
+            self._program = program()
+            self._equipment.give(context, has_queries=self._need.queries > 0)
+        self._shares_cores = shares_cores(context.master, dict(context.getConf().getAll()))
+        if self._shares_cores:
+            _await_cores(context)
+        return context
 
     def _settings(self, given: Mapping[str, str]) -> SparkConf:
         """All settings: ours, then those that the JVM was `given`, then the user's own."""
@@ -80,7 +118,7 @@ class SparkSlots:
         require_answer(master)
         if "spark.remote" in wanted or wanted.get("spark.api.mode", "classic") != "classic":
             raise EnvironmentUnfit(
-                "Spark Connect has no long tasks of our kind: sparkmirror needs classic mode",
+                "Spark Connect has no RDDs, and so no tasks of our kind: sparkmirror needs classic mode",
                 hint="remove spark.remote and set spark.api.mode=classic",
             )
         settings = settings_for(master, self._need, wanted, self._jvm_option)
@@ -91,9 +129,9 @@ class SparkSlots:
         from pyspark import SparkConf, SparkContext
         from pyspark.java_gateway import launch_gateway
 
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         gateway = launch_gateway()
         conf = self._settings(dict(SparkConf(_jvm=gateway.jvm).getAll()))
+        _name_python(conf, is_joined=True)
         return SparkContext(conf=conf, gateway=gateway)
 
     def _launch_jvm(self) -> SparkContext:
@@ -169,12 +207,12 @@ class SparkSlots:
         """The job of one slot: until it ends. What Spark's pages show of it says which flow and slot it is."""
         flow, title = f"{order.source}->{order.target}", _title(order)
         context.setJobGroup(title, f"{flow} slot {order.slot}: copies the partitions that the flow gives it", False)
-        for tag in (APP, f"{APP} {flow}"):
+        for tag in (self._tag, flow):
             context.addJobTag(tag.replace(",", " "))  # the one character that no tag may have
         context.setLocalProperty("spark.scheduler.pool", flow)
-        tasks = context.parallelize([order], 1).mapPartitions(run_slot).setName(title)
+        tasks = context.parallelize([task_of(order, self._program)], 1).mapPartitions(run_slot).setName(title)
         if self._shares_cores:
-            tasks = tasks.withResources(self._profile(slot_cpus(context.defaultParallelism, self._need.slots)))
+            tasks = tasks.withResources(self._profile(slot_cpus(context.defaultParallelism, self._need)))
         return list(tasks.collect())
 
     def _profile(self, cpus: float) -> Any:
@@ -195,6 +233,10 @@ class SparkSlots:
         self._ready.wait()
         context, self._context = self._context, None
         if context is not None:
+            self._equipment.close(context)
+        if context is not None and self._session is not None:
+            self._leave(context)
+        elif context is not None:
             gateway = context._gateway
             process = gateway.proc
             asking = threading.Thread(target=_end, args=(context,), name="ending spark", daemon=True)
@@ -214,10 +256,22 @@ class SparkSlots:
             self._log.close()
             self._log = None
 
+    def _leave(self, context: SparkContext) -> None:
+        """Ends our tasks in a session that goes on."""
+        deadline = time.monotonic() + STOP_S
+        context.cancelJobsWithTag(self._tag)
+        for thread in self._threads:
+            thread.join(max(deadline - time.monotonic(), 0.0))
 
-def _name_python(conf: SparkConf) -> None:
-    """Tells Spark which Python its own processes are to be."""
-    if (conf.get("spark.master") or "").startswith("local"):
+
+def _name_python(conf: SparkConf, *, is_joined: bool = False) -> None:
+    """Tells Spark which Python tasks run in: the one of this process only where they run on its machine."""
+    master, named = conf.get("spark.master") or "", conf.get("spark.pyspark.python")
+    if named:
+        os.environ["PYSPARK_PYTHON"] = named
+    elif is_cluster(master):
+        os.environ.setdefault("PYSPARK_PYTHON", f"python{sys.version_info.major}.{sys.version_info.minor}")
+    elif master.startswith("local") and not is_joined:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ["SPARKMIRROR_PYTHON"] = sys.executable
         os.environ.setdefault("PYSPARK_PYTHON", str(PYTHON) if os.access(PYTHON, os.X_OK) else sys.executable)
@@ -249,13 +303,16 @@ def _end(context: SparkContext) -> None:
 
 
 def _await_cores(context: SparkContext) -> None:
-    """Until executors have come and no more come; their cores say how many slots must share one."""
+    """Until the expected executors have come, or no more come; their cores say how many slots must share one."""
+    expected = expected_cores(dict(context.getConf().getAll()))
     deadline = time.monotonic() + CORES_S_MAX
     seen, since = 0, time.monotonic()
-    while time.monotonic() < min(deadline, since + CORES_S if seen else deadline):
+    while time.monotonic() < deadline and (expected or not seen or time.monotonic() < since + CORES_S):
         executors = context._jsc.sc().getExecutorMemoryStatus().size() - 1  # the driver is one of them
         if executors != seen:
             seen, since = executors, time.monotonic()
+        if expected and seen and context.defaultParallelism >= expected:
+            return
         time.sleep(CORES_POLL_S)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -160,10 +161,16 @@ def late_writes(found: list[JudgeBatch]) -> list[str]:
 
 
 class StandaloneSpark:
-    """Spark's own master and workers of one core each: there, unlike in local mode, executors can die."""
+    """Spark's own master and workers: there, unlike in local mode, executors can die.
 
-    def __init__(self, workers: int = 2) -> None:
-        self._wanted = workers
+    Tasks run in `python`. With a `secret` everybody proves to know it, and encrypts.
+    """
+
+    def __init__(self, workers: int = 2, *, cores: int = 1, python: str = sys.executable, secret: str = "") -> None:
+        self._wanted, self._cores, self._python = workers, cores, python
+        self._guard = {
+            "spark.authenticate": "true", "spark.authenticate.secret": secret, "spark.network.crypto.enabled": "true",
+        } if secret else {}  # fmt: skip
         self._scratch: ScratchFolder | None = None
         self._master: Child | None = None
         self.workers: list[Child] = []
@@ -191,29 +198,49 @@ class StandaloneSpark:
         return f"spark://{HOST}:{self._port}"
 
     @property
-    def arguments(self) -> list[str]:
-        """What `sparkmirror run` needs to run its slots here, one in each executor."""
-        settings = {
+    def settings(self) -> dict[str, str]:
+        """What Spark needs to run slots here, on this machine."""
+        return {
             "spark.driver.host": HOST,
             "spark.driver.bindAddress": HOST,
             "spark.driver.memory": "512m",
             "spark.executor.memory": EXECUTOR_MEMORY,
-            "spark.executor.cores": "1",
+            "spark.executor.cores": str(self._cores),
+            "spark.cores.max": str(self._cores * self._wanted),
             "spark.ui.enabled": "false",
+            "spark.pyspark.python": self._python,
+            **self._guard,
         }
-        confs = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+
+    @property
+    def arguments(self) -> list[str]:
+        """The same for `sparkmirror run`."""
+        confs = [word for key, value in self.settings.items() for word in ("--conf", f"{key}={value}")]
         return ["--master", self.url, *confs]
 
+    def add_worker(self) -> None:
+        """One more machine, as it were."""
+        self._await_worker(self._launch_worker())
+
+    def lose_worker(self) -> None:
+        """One machine less: the worker, and its executors with it."""
+        worker = next(worker for worker in self.workers if worker.is_running)
+        lost = _descendants(worker.pid)
+        worker.kill()
+        for process in lost:
+            if process.is_running():
+                process.kill()
+
     def _launch_worker(self) -> int:
-        """One more machine, as it were, with one core."""
         number, (port, page) = len(self.workers) + 1, free_ports(2)
-        arguments = ["--host", HOST, "--port", str(port), "--webui-port", str(page), "--cores", "1", "--memory", "1g"]
-        arguments += ["--work-dir", str(self._folder / f"work-{number}"), self.url]
+        arguments = ["--host", HOST, "--port", str(port), "--webui-port", str(page), "--cores", str(self._cores)]
+        arguments += ["--memory", "1g"]
+        arguments += ["--work-dir", str(self.folder / f"work-{number}"), self.url]
         self.workers.append(self._launch("org.apache.spark.deploy.worker.Worker", arguments, f"worker-{number}"))
         return number
 
     def _await_worker(self, number: int) -> None:
-        log = self._folder / f"worker-{number}.log"
+        log = self.folder / f"worker-{number}.log"
         self._await(lambda: "Successfully registered with master" in log.read_text(), f"worker {number} registers")
 
     def executors(self) -> list[psutil.Process]:
@@ -243,16 +270,18 @@ class StandaloneSpark:
             self._scratch = None
 
     @property
-    def _folder(self) -> Path:
+    def folder(self) -> Path:
+        """Where its processes write, executors too."""
         assert self._scratch is not None
         return self._scratch.path
 
     def _launch(self, main_class: str, arguments: list[str], name: str) -> Child:
         program = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
-        environment = ["SPARK_LOCAL_IP=" + HOST, "SPARK_DAEMON_MEMORY=192m", "SPARK_LOCAL_DIRS=" + str(self._folder)]
-        environment.append(f"SPARK_DAEMON_JAVA_OPTS={scratch_option(self._folder)}")
+        environment = ["SPARK_LOCAL_IP=" + HOST, "SPARK_DAEMON_MEMORY=192m", "SPARK_LOCAL_DIRS=" + str(self.folder)]
+        options = [scratch_option(self.folder), *(f"-D{key}={value}" for key, value in self._guard.items())]
+        environment.append(f"SPARK_DAEMON_JAVA_OPTS={' '.join(options)}")
         command = ["/usr/bin/env", *environment, program, main_class, *arguments]
-        return Child(f"Spark {name}", command, log_file=self._folder / f"{name}.log")
+        return Child(f"Spark {name}", command, log_file=self.folder / f"{name}.log")
 
     def _await(self, condition: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + SPARK_START_SECONDS_MAX
@@ -261,7 +290,7 @@ class StandaloneSpark:
             time.sleep(POLL_SECONDS)
 
     def _log_tails(self) -> str:
-        return "\n".join(path.read_text(errors="replace")[-2000:] for path in self._folder.glob("*.log"))
+        return "\n".join(path.read_text(errors="replace")[-2000:] for path in self.folder.glob("*.log"))
 
 
 def _descendants(pid: int) -> list[psutil.Process]:

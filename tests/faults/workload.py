@@ -22,12 +22,12 @@ SPARKMIRROR = str(Path(sys.executable).parent / "sparkmirror")
 LEASH = str(Path(sparkmirror.local.__file__).parent / "leash.py")
 
 
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
+def wait_until(condition: Callable[[], bool], what: str | Callable[[], str], seconds: float = 120.0) -> None:
     """Waits for a condition; says what was missing when it does not come."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds:g} s: {what}")
+            raise AssertionError(f"not within {seconds:g} s: {what if isinstance(what, str) else what()}")
         time.sleep(0.05)
 
 

@@ -239,6 +239,7 @@ def test_rows_that_are_no_records_are_refused_before_anything_is_written(
         (rows.selectExpr("value", "offset as place"), "column place: is not a part of a record"),
         (rows.selectExpr("offset as value"), "column value: expected binary or string, found bigint"),
         (rows.select("partition"), "expected a column value or key, found neither"),
+        (rows.selectExpr("value", "7 as partition"), "partition: expected a partition of rows-refused on "),
     ):
         writer = writing(odd.write.mode("append"), target_cluster, "rows-refused")
         assert words in told(writer.save)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pyspark
 import pytest
 import typer
 import yaml
@@ -20,6 +21,7 @@ from sparkmirror.errors import ConfigInvalid
 from sparkmirror.metrics.exposition import exposition
 from sparkmirror.metrics.registry import MirrorMetrics
 from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.session.spark_settings import Need, settings_for
 from sparkmirror.status import CertificateEnd, CheckpointKey, FlowStatus, PartitionStatus
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -49,6 +51,7 @@ def commands() -> Iterator[tuple[str, list[str]]]:
     yield "compose", compose["services"]["mirror"]["command"]
     deployment = next(d for d in documents("kubernetes/sparkmirror.yaml") if d["kind"] == "Deployment")
     yield "kubernetes", deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    yield "SparkApplication", documents("kubernetes/spark-application.yaml")[0]["spec"]["driverArgs"]
     unit = (DEPLOY / "systemd/sparkmirror.service").read_text(encoding="utf-8")
     yield "systemd", shlex.split(re.findall(r"^ExecStart=(.*)$", unit, re.M)[0])[1:]
     dockerfile = (DEPLOY / "docker/Dockerfile").read_text(encoding="utf-8")
@@ -98,6 +101,28 @@ def test_labels_and_ports_fit_together() -> None:
     assert {container[probe]["httpGet"]["port"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")} <= ports
     mounted = {mount["name"] for mount in container["volumeMounts"]}
     assert mounted == {volume["name"] for volume in template["spec"]["volumes"]}
+
+
+def test_the_spark_application_starts_our_program_with_what_the_other_manifest_defines() -> None:
+    [application] = documents("kubernetes/spark-application.yaml")
+    spec = application["spec"]
+    assert (application["apiVersion"], application["kind"]) == ("spark.apache.org/v1", "SparkApplication")
+    known = {(d["kind"], d["metadata"]["name"]) for d in documents("kubernetes/sparkmirror.yaml")}
+    conf = spec["sparkConf"]
+    assert all(isinstance(value, str) for value in conf.values())
+    for role in ("driver", "executor"):
+        template = spec[f"{role}Spec"]["podTemplateSpec"]["spec"]
+        [volume], [container] = template["volumes"], template["containers"]
+        assert ("ConfigMap", volume["configMap"]["name"]) in known
+        assert conf[f"spark.kubernetes.{role}.podTemplateContainerName"] == container["name"]
+        assert [mount["mountPath"] for mount in container["volumeMounts"]] == [spec["driverArgs"][1]]
+        name = f"spark.kubernetes.{role}.secrets."
+        [secret] = [key.removeprefix(name) for key in conf if key.startswith(name)]
+        assert ("Secret", secret) in known
+    cores = int(conf["spark.executor.cores"])
+    computed = settings_for("k8s://", Need(100), {"spark.executor.cores": str(cores)}, "")["spark.executor.memoryOverhead"]
+    assert conf["spark.executor.memoryOverhead"] == computed
+    assert spec["runtimeVersions"]["sparkVersion"] == pyspark.__version__
 
 
 def test_every_alert_names_a_metric_that_exists() -> None:
