@@ -21,14 +21,14 @@ from sparkmirror.failover.placing import place_group, target_positions
 from sparkmirror.failover.rest import await_no_consumers, await_quiet, ends_of
 from sparkmirror.failover.stopping import remove_record, write_record
 from sparkmirror.failover.values import GroupPlan, GroupPosition, Obstacle
-from sparkmirror.ledger import Failover
+from sparkmirror.ledger import Failover, LedgerView
 from sparkmirror.model import TopicPartition
 from sparkmirror.positions import Goal, MoveRequest, apply, present_topics
 from sparkmirror.positions.translating import TranslateRequest, translate_positions
 from sparkmirror.state import SyncTable
 from sparkmirror.state.facts import Facts
 from sparkmirror.state.gathering import gather
-from sparkmirror.topology import ledger_topic
+from sparkmirror.topology import ledger_topic, topic_filter
 
 STEPS = ("check", "producers", "home", "consumers", "groups", "resume")
 SEEDED = "home_begun"
@@ -121,7 +121,9 @@ def look_back(settings: Settings, flow: FlowSettings, options: FailbackOptions) 
     with closing(ClusterClient(flow.source)) as source, closing(ClusterClient(flow.target)) as target:
         source.view(()), target.view(())
         recorded = recorded_failover(target, flow)
-        partitions = tuple(_homecomers(flow, facts, source, target)) if recorded is not None else ()
+        view = FlowLedger(target, ledger_topic(flow.name.source)).read_all() if recorded is not None else None
+        partitions = () if view is None else tuple(_homecomers(facts, view, source, target))
+        gone = () if view is None else tuple(_gone(flow, facts, view))
     topics = {d.remote: d.topic for d in facts.decisions if d.replicated and not facts.policy.is_heartbeats_topic(d.topic)}
     plan = FailbackPlan(
         flow=facts.name,
@@ -134,13 +136,24 @@ def look_back(settings: Settings, flow: FlowSettings, options: FailbackOptions) 
         obstacles=(),
         recorded=recorded,
     )
-    return replace(plan, obstacles=tuple(_obstacles(plan, facts, options)))
+    return replace(plan, obstacles=(*_obstacles(plan, facts, options), *gone))
+
+
+def _gone(flow: FlowSettings, facts: Facts, view: LedgerView) -> Iterator[Obstacle]:
+    """Topics that the flow copied and the source does not have any more: what came since has no place to go."""
+    wanted = topic_filter(flow)
+    copied = {place.topic for place, history in view.partitions.items() if history.newest is not None}
+    for topic in sorted(name for name in copied if wanted.wants(name) and not facts.source.has(name)):
+        yield Obstacle(
+            "check",
+            f"topic {topic} of {flow.name.source} was deleted since the failover: what the target holds has no place to go",
+            f"copy what is to be kept by hand; then exclude it (topics.exclude = …,{topic}) and give the command again",
+        )
 
 
 def _homecomers(
-    flow: FlowSettings, facts: Facts, source: ClusterClient, target: ClusterClient
+    facts: Facts, view: LedgerView, source: ClusterClient, target: ClusterClient
 ) -> Iterator[Homecomer]:
-    view = FlowLedger(target, ledger_topic(flow.name.source)).read_all()
     remotes = {
         place: copy.remote
         for place, copy in facts.copies.items()
@@ -327,7 +340,8 @@ class FailbackRun:
     def _resume(self, target: ClusterClient, folder: Path) -> str:
         """The flow goes on behind everything that both clusters hold now, and may run again."""
         request = MoveRequest(
-            "set", None, to=Goal("latest"), flow=str(self._flow.name), undo_file=str(folder / "undo-resume.json")
+            "set", None, to=Goal("latest"), flow=str(self._flow.name), undo_file=str(folder / "undo-resume.json"),
+            reason="sparkmirror failback",
         )
         apply(self._settings, request, replace(self._asking, command=self._asking.command or "sparkmirror failback"))
         if failpoints.ARMED:

@@ -69,7 +69,7 @@ def _of_gaps(view: LedgerView) -> Iterator[HistoryEntry]:
     """Gaps of a request are named by its answer."""
     for partition, history in view.partitions.items():
         for gap in history.accepted_gaps():
-            if not gap.reason.startswith("sparkmirror offsets "):
+            if not gap.reason.startswith("sparkmirror "):
                 yield HistoryEntry(
                     time_ms=gap.time_ms,
                     verb=GAP,

@@ -217,7 +217,7 @@ def _move_as_owner(opened: LedgerFlow, request: MoveRequest, asked: OwnerRequest
         if not verdict.moves:
             verdict = replace(verdict, undo_file=path if outer.target is not None else "")
             return outcome_of(_live_moves(verdict), ())
-        records = opened.work.writer.prepare(verdict.moves, f"sparkmirror offsets {request.verb}")
+        records = opened.work.writer.prepare(verdict.moves, request.reason or f"sparkmirror offsets {request.verb}")
         if outer.target is None:
             _save(opened, verdict, records, asked.command)
         return outcome_of(_live_moves(verdict), records)

@@ -66,6 +66,7 @@ class MoveRequest:
     force_unseen: bool = False
     with_target: bool = False
     undo_file: str | None = None
+    reason: str = ""  # what the ledger says of it; the verb, if it is empty
 
 
 def parse_goal(text: str) -> Goal:
