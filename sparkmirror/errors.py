@@ -129,7 +129,7 @@ class EnvironmentUnfit(ConfigError):
 
 
 class SparkTaskFailed(ConfigError):
-    """Spark cannot start the tasks of the flow: several in a row failed alike before their first sign of life."""
+    """Spark cannot start the tasks of the flow: several in a row failed alike before their first heartbeat."""
 
     code, exit_status, http_status = "SPARK_TASK_FAILED", 6, 500
 

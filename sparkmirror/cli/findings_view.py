@@ -17,7 +17,7 @@ ROWS_MAX = 4  # of one cause; all are in the JSON
 NAMES_MAX = 4  # of partitions that a row names
 GROUP_ROWS_MAX = 20  # of a failover's groups, each of which somebody must place
 _STATES = {
-    "running": "running", "released": "stopped in order", "dead": "dead", "silent": "no sign of life", "never": "never run",
+    "running": "running", "released": "stopped in order", "dead": "dead", "silent": "no heartbeat", "never": "never run",
     "unknown": "not known who runs it",
 }  # fmt: skip
 _PROGRAMS = {"sparkmirror": "sparkmirror", "mm2": "MirrorMaker 2", "": ""}

@@ -227,7 +227,7 @@ _SOURCE = [
     Key("on.positions.removed", STRING, "reset",
         "when positions were removed from the offsets topic while the flow was stopped (a tombstone, or the topic deleted): "
         "restart these partitions at auto.offset.reset as MirrorMaker 2 does, stop them, or ignore it and write the "
-        "positions anew", _CONN, choices=("reset", "stop", "ignore"), ours=True),
+        "positions again", _CONN, choices=("reset", "stop", "ignore"), ours=True),
 ]  # fmt: skip
 
 _CHECKPOINT = [

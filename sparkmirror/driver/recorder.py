@@ -154,7 +154,7 @@ class Recorder:
         """Writes positions and the delayed syncs too; positions also while the cluster of the syncs does not answer."""
         if self.memory.is_lost(self.held):
             self._note(
-                f"{self.memory.topic} was deleted or lost records while the flow runs; its positions are written anew"
+                f"{self.memory.topic} was deleted or lost records while the flow runs; its positions are written again"
             )
             self.put_back([p for p, history in self._view.partitions.items() if history.newest and p not in self.held])
         try:

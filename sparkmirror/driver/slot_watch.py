@@ -29,7 +29,7 @@ LATE = (
 RESTART_FIRST_S, RESTART_MAX_S = 0.1, 30.0
 SETTLED_S = 30.0
 # Producer epochs are 16 bits; so many incarnations of one slot under one owner would take more than a day of dying at once.
-# So many tasks in a row that end alike before their first sign of life are not mended by another one.
+# So many tasks in a row that end alike before their first heartbeat are not mended by another one.
 EQUAL_FAILURES = 3
 # A slot without a core is reported after this time, and what may be the reason when it is late.
 WAIT_SHOWN_S = 10.0
@@ -132,7 +132,7 @@ class SlotWatch:
             if seen.is_alive and self._has_core(seen) and now - seen.beat_at > SILENCE_S:
                 if failpoints.ARMED:
                     failpoints.point("slots.silent")
-                self._lose(seen, f"gave no sign of life for {SILENCE_S:g} s", lost)
+                self._lose(seen, f"sent no heartbeat for {SILENCE_S:g} s", lost)
                 self._spark.cancel(seen.order)
             elif restart and seen.restart_at is not None and now >= seen.restart_at:
                 before = seen

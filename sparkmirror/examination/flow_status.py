@@ -90,7 +90,7 @@ def _state(report: FlowReport) -> tuple[str, str]:
 
 
 def _unseen(runner: Runner) -> str:
-    return f"no sign of life from {runner.who}" if runner.state == "silent" else "who runs it is not known"
+    return f"no heartbeat from {runner.who}" if runner.state == "silent" else "who runs it is not known"
 
 
 def _partition(facts: Facts, copy: Copy) -> PartitionStatus:

@@ -66,7 +66,7 @@ class SyncPairs:
         self._due.append(first)
 
     def forget(self) -> None:
-        """Nothing is in the topic any more: every pair is to be written anew."""
+        """Nothing is in the topic any more: every pair is to be written again."""
         for known in (self._end, self._last, self._delayed):
             known.clear()
         self._due.clear()

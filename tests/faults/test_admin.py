@@ -534,7 +534,7 @@ def test_F41_internal_topics_that_are_missing_wide_or_not_compacted(
         mirror.await_said(" running")
         with admin_of(target_cluster) as admin:
             admin.delete_topics([positions])
-        mirror.await_said("its positions are written anew")
+        mirror.await_said("its positions are written again")
         mirror.kill()
     copy()
     with admin_of(target_cluster) as admin:

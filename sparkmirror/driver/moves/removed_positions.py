@@ -34,7 +34,7 @@ class RemovedPositions:
         if found.removal.lost:
             context.status.notes.append(
                 f"{recorder.memory.topic} lost records, and with them {len(found.removal.lost)} positions "
-                f"({_listed(found.removal.lost)}); nobody removed them, so they are written anew"
+                f"({_listed(found.removal.lost)}); nobody removed them, so they are written again"
             )
             recorder.put_back(found.removal.lost)
         if context.flow.on_positions_removed == "ignore":
@@ -132,7 +132,7 @@ class RemovedPositions:
             count, topic = len(self._pending), self._recorder.memory.topic
             self._context.status.notes.append(
                 f"{topic}: {self._what()}; {count} partitions continue where the copy ended, and their positions are "
-                "written anew (on.positions.removed = ignore)"
+                "written again (on.positions.removed = ignore)"
             )
         self._recorder.put_back(self._pending)
         self._recorder.memory.forget(self._pending)

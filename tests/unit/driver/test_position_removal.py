@@ -130,7 +130,7 @@ def test_an_offsets_topic_that_is_deleted_while_the_flow_runs_is_written_anew(cl
     with running_flow(path) as flow:
         flow.await_true(lambda: flow.conductor.status.state == "running")
         replace_offsets_topic(target)
-        flow.await_true(lambda: "its positions are written anew" in notes(flow))
+        flow.await_true(lambda: "its positions are written again" in notes(flow))
         append(source, "orders", *MORE)
         flow.await_true(lambda: len(values_of(target, REMOTE)) == 5)
     run_once(path)
