@@ -32,7 +32,7 @@ SETTLED_S = 30.0
 # So many tasks in a row that end alike before their first heartbeat are not mended by another one.
 EQUAL_FAILURES = 3
 # A slot without a core is reported after this time, and what may be the reason when it is late.
-WAIT_SHOWN_S = 10.0
+WAIT_SHOWN_S = 30.0
 LATE_S = 30.0
 # The first slot that has a core waits so long for the others, or it would be given all partitions.
 JOIN_S = 1.0

@@ -307,6 +307,7 @@ def test_somebody_who_writes_to_a_copy_is_found(stage: Stage, in_this_process: N
     assert [(one["kind"], one["downstream_offset"]) for one in found["first"]] == [("doubled", end), ("extra", end + 1)]
 
 
+@pytest.mark.nightly
 def test_a_copy_of_mirror_maker_is_compared_by_its_records(stage: Stage) -> None:
     path = stage.settings("mm2", "plain|open|cut")
     plain = stage.remote("plain", "mm2")
@@ -319,7 +320,7 @@ def test_a_copy_of_mirror_maker_is_compared_by_its_records(stage: Stage) -> None
 
         await_true(is_copied, 180.0, "MirrorMaker 2 copies")
         status, report, said = stage.verify(path, "--topics", stage.topic("plain"))  # while it runs
-        assert status == 0, (said, report)
+        assert status == 0, f"{said} {by_partition(report)}"
         mm2.stop()
     status, report, said = stage.verify(path, "--full")
     assert status == 0, (said, report)
