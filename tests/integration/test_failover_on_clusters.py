@@ -241,6 +241,7 @@ def killed_call(folder: Path, point: str, count: int, *words: str) -> None:
 
 
 @pytest.mark.fault("F45")
+@pytest.mark.nightly
 def test_F45_a_failover_that_is_killed_at_each_step_ends_as_if_it_had_not_been(
     source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path
 ) -> None:
