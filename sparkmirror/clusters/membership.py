@@ -48,7 +48,10 @@ class GroupMembership:
         self.member: JoinedMember | None = None
 
     def join(self, partitions: Collection[TopicPartition]) -> None:
-        """Joins, or joins again with other partitions; raises if the coordinator refuses."""
+        """Joins, or joins again with other partitions; waits for a coordinator that loads; raises if it refuses."""
+        self._client.retry(lambda: self._join(partitions))
+
+    def _join(self, partitions: Collection[TopicPartition]) -> None:
         self._node = self._client.coordinator(self._group, transactional=False)
         answer = self._ask(lambda connection: self._join_request(connection, partitions))
         self._check(answer.error_code, "joining")
